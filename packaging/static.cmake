@@ -24,14 +24,16 @@ target_compile_definitions(alignd_http_static PRIVATE
 target_link_libraries(alignd_http_static PRIVATE alignd_options alignd_hardening)
 
 pkg_check_modules(ALIGND_STATIC_PKG REQUIRED
-  grpc++_unsecure protobuf libcares re2 zlib libnghttp2 yaml-cpp)
+  grpc++_unsecure protobuf libcares re2 zlib libnghttp2 yaml-cpp hwloc)
 pkg_check_modules(ALIGND_STATIC_TLS REQUIRED openssl libbrotlienc libbrotlidec)
 # grpc's file does not name the next two. dbus is without the libsystemd that its file names: Debian has
-# no static one, and only the server in libdbus calls it. The atomic operations of x86-64 need no library.
+# no static one, and only the server in libdbus calls it. hwloc is without the libudev that its file names
+# for the same reason: it looks for the disks of this machine there, which reading a file does not. The
+# atomic operations of x86-64 need no library.
 set(libraries ${ALIGND_STATIC_PKG_STATIC_LIBRARIES} address_sorting upb dbus-1)
 set(tls_libraries ${ALIGND_STATIC_TLS_STATIC_LIBRARIES})
 foreach(list libraries tls_libraries)
-  list(REMOVE_ITEM ${list} atomic dl pthread rt)
+  list(REMOVE_ITEM ${list} atomic dl pthread rt udev)
   list(REMOVE_DUPLICATES ${list})
   list(TRANSFORM ${list} PREPEND -l)  # not the targets of these names, which are shared libraries
 endforeach()
@@ -58,7 +60,10 @@ function(alignd_static program http)
   add_dependencies(${program}-static ${ARGN} ${http_library})
   target_link_libraries(${program}-static PRIVATE
     -static-pie -Wl,-z,relro,-z,now,--build-id=none -Wl,--gc-sections
-    -Wl,--defsym=sd_listen_fds=0,--defsym=sd_is_socket=0 -Wl,--start-group
+    -Wl,--defsym=sd_listen_fds=0,--defsym=sd_is_socket=0
+    -Wl,--defsym=udev_new=0,--defsym=udev_unref=0,--defsym=udev_device_unref=0
+    -Wl,--defsym=udev_device_new_from_subsystem_sysname=0,--defsym=udev_device_get_property_value=0
+    -Wl,--start-group
     ${objects} $<TARGET_FILE:${http_library}> ${http_made} ${made} ${libraries} -Wl,--end-group)
 endfunction()
 

@@ -15,7 +15,7 @@ build=(
   g++ cmake ninja-build pkg-config
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev
-  libnghttp2-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev libbrotli-dev zlib1g-dev libdbus-1-dev
+  libnghttp2-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev libbrotli-dev zlib1g-dev libdbus-1-dev libhwloc-dev
 )
 # gcc compiles the pause program of the pod sandboxes.
 runtime=(runc busybox-static gcc libc6-dev)

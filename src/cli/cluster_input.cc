@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -72,15 +71,13 @@ std::string MissingRule(ObjectKind kind) {
          "], verbs: [list]; see docs/fleet-planning.md, \"Nodes from the API server\"";
 }
 
-// Lists all objects of the kind into `objects`. `names`: theirs.
+// Lists all objects of the kind into `objects`. Errors: also as ClusterObjects::Add.
 std::optional<events::ApiFailure> ListKind(events::ApiReader& reader, ObjectKind kind,
-                                           placement::ClusterObjects& objects,
-                                           std::set<std::string>& names) {
+                                           placement::ClusterObjects& objects) {
   std::string version;
   return events::ListObjects(
       reader, kind, {.access = MissingRule(kind)},
       [&](const std::string& key, const std::string& json) -> Result<Done> {
-        names.insert(key);
         const Result<bool> added = objects.Add(json, "the API server");
         if (added.ok()) return Done{};
         return kind == ObjectKind::kPod ? added.error().In("Pod " + key) : added.error();
@@ -92,34 +89,42 @@ std::optional<events::ApiFailure> ListKind(events::ApiReader& reader, ObjectKind
 std::optional<events::ApiFailure> ListKinds(events::ApiReader& reader,
                                             placement::ClusterObjects& objects) {
   placement::ClusterObjects earlier;
-  std::set<std::string> topologies;
-  std::set<std::string> nodes;
-  std::set<std::string> pods;
   // A topology object is there after its Node. It is of the pods before it: those that come or
   // start after it are seen by a second list.
-  auto failure = ListKind(reader, ObjectKind::kPod, earlier, pods);
-  if (!failure) failure = ListKind(reader, ObjectKind::kTopology, objects, topologies);
-  if (!failure) failure = ListKind(reader, ObjectKind::kNode, objects, nodes);
-  if (!failure) failure = ListKind(reader, ObjectKind::kPod, objects, pods);
-  if (failure) return failure;
-  objects.CompareWith(earlier);
-  const auto lonely = std::ranges::find_if(
-      topologies, [&](const std::string& name) { return !nodes.contains(name); });
-  if (lonely == topologies.end()) return std::nullopt;
-  return events::ApiFailure{
-      Error{ErrorCode::kInvalidArgument,
-            "NodeResourceTopology " + *lonely + ": there is no Node " + *lonely,
-            "if the node is gone, delete the object with kubectl; if the node is new, run the "
-            "command again"}};
+  auto failure = ListKind(reader, ObjectKind::kPod, earlier);
+  if (!failure) failure = ListKind(reader, ObjectKind::kTopology, objects);
+  if (!failure) failure = ListKind(reader, ObjectKind::kNode, objects);
+  if (!failure) failure = ListKind(reader, ObjectKind::kPod, objects);
+  if (!failure) objects.CompareWith(earlier);
+  return failure;
+}
+
+// Of many, the first ones.
+std::string NoteAboutGone(const std::vector<std::string>& gone) {
+  constexpr size_t kShown = 3;
+  std::string names;
+  for (size_t i = 0; i < std::min(gone.size(), kShown); ++i) {
+    names += (i == 0 ? "" : ", ") + gone[i];
+  }
+  if (gone.size() > kShown) names += " and " + std::to_string(gone.size() - kShown) + " more";
+  return "NodeResourceTopology " + names +
+         ": there is no Node of that name, the node has gone; if the object stays, delete it with "
+         "kubectl";
 }
 
 }  // namespace
 
-Result<placement::ClusterObjects> ListCluster(events::ApiReader& reader) {
+Result<ListedCluster> ListCluster(events::ApiReader& reader) {
   for (int attempt = 1;; ++attempt) {
-    placement::ClusterObjects objects;
-    const std::optional<events::ApiFailure> failure = ListKinds(reader, objects);
-    if (!failure) return objects;
+    ListedCluster listed;
+    const std::optional<events::ApiFailure> failure = ListKinds(reader, listed.objects);
+    if (!failure) {
+      const std::vector<std::string> gone = listed.objects.RemoveWithoutNode();
+      if (!gone.empty()) listed.notes.push_back(NoteAboutGone(gone));
+      if (!listed.objects.empty()) return listed;
+      return Error{ErrorCode::kNotFound, "--from-cluster: the cluster has no Node",
+                   "see with kubectl get nodes whether the kubeconfig names the right cluster"};
+    }
     if (!failure->is_expired) return failure->error;
     if (attempt < kMaxAttempts) continue;
     return Error{
@@ -129,7 +134,7 @@ Result<placement::ClusterObjects> ListCluster(events::ApiReader& reader) {
   }
 }
 
-Result<placement::ClusterObjects> ReadCluster(const std::string& kubeconfig) {
+Result<ListedCluster> ReadCluster(const std::string& kubeconfig) {
   const Result<events::ApiCredential> credential = FindCredential(kubeconfig);
   if (!credential.ok()) return credential.error();
   const WithoutSigpipe without_sigpipe;

@@ -83,7 +83,8 @@ Result<int> FitPods(const FitFlags& flags, std::ostream& out) {
     return Error{ErrorCode::kInvalidArgument, "the manifests have no pods",
                  "name manifests of pods; with `replicas: 0`, add --replicas"};
   }
-  const Result<std::vector<placement::FleetNode>> nodes = ReadFleet(flags.fleet);
+  std::vector<std::string> notes;
+  const Result<std::vector<placement::FleetNode>> nodes = ReadFleet(flags.fleet, &notes);
   if (!nodes.ok()) return nodes.error();
   Result<placement::FitResult> result =
       placement::FitFleet(*nodes, *pods, *options, ForEachOnAllCpus);
@@ -93,11 +94,13 @@ Result<int> FitPods(const FitFlags& flags, std::ostream& out) {
                  "correct the KubeletConfiguration or the description of the node"};
   }
   result->skipped = manifests->skipped;
+  result->fleet_notes = std::move(notes);
   if (IsData(flags.output)) {
     out << AsData(placement::FitJson(*result), flags.output);
   } else {
     PrintFit(*result, flags.output == "wide", out);
   }
+  if (!result->unusable.empty()) return kBadInput;
   return result->report.is_complete() ? kSuccess : kFailure;
 }
 
@@ -158,7 +161,7 @@ void AddFitCommand(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
       "fit",
       "Show which nodes can take pods, in which order, and how many pods fit; needs no daemon; "
-      "exit status 0: all fit, 1: some do not");
+      "exit status 0: all fit, 1: some do not, 2: an input or a node cannot be used");
   AddFitOptions(*command, *flags);
   AddExamples(*command,
               {"alignctl fit -f pods.yaml --nodes nodes/",

@@ -148,6 +148,18 @@ void PrintRest(const FitReport& report, bool wide, std::ostream& out) {
   }
 }
 
+// Nodes with the same problem are shown together.
+void PrintUnusable(const FitResult& result, bool wide, std::ostream& out) {
+  std::map<std::string, std::vector<std::string>> by_text;
+  for (const auto& [node, problem] : result.unusable) {
+    by_text[placement::WithoutNodeName(problem, node).Text()].push_back(node);
+  }
+  for (const auto& [text, nodes] : by_text) {
+    out << Nodes(nodes.size()) << " cannot be used (" << ShownNames(nodes, wide) << "): " << text
+        << '\n';
+  }
+}
+
 void PrintComparison(const placement::Comparison& comparison, bool wide, std::ostream& out) {
   out << comparison.change.key << '=' << comparison.change.value << ": " << Sum(comparison.report)
       << '\n';
@@ -166,6 +178,8 @@ void PrintFit(const FitResult& result, bool wide, std::ostream& out) {
   for (const auto& [text, nodes] : result.notes) {
     out << "note on " << Nodes(nodes) << ": " << text << '\n';
   }
+  for (const std::string& text : result.fleet_notes) out << "note: " << text << '\n';
+  PrintUnusable(result, wide, out);
   out << Nodes(result.nodes.size()) << ", score " << result.score << ": " << Sum(result.report)
       << '\n';
   for (const placement::Comparison& comparison : result.comparisons) {

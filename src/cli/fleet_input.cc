@@ -12,7 +12,7 @@
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/node_input.h"
 #include "cli/cluster_input.h"
-#include "cli/plan_input.h"
+#include "cli/documents.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 #include "host/yaml.h"
@@ -29,9 +29,10 @@ Error BadFleet(std::string message, std::string remedy) {
   return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
 }
 
+// *.xml: of lstopo.
 bool IsManifestName(const std::string& name) {
   const std::string extension = fs::path(name).extension();
-  return extension == ".yaml" || extension == ".yml" || extension == ".json";
+  return extension == ".yaml" || extension == ".yml" || extension == ".json" || extension == ".xml";
 }
 
 std::string KindOf(const std::string& json) {
@@ -198,6 +199,9 @@ Result<FleetNode> NodeOfObjects(const fs::path& directory, const Parts& parts,
   }
   Result<std::vector<FleetNode>> nodes = objects.Nodes(parts.config.value_or(config));
   if (!nodes.ok()) return host::ContentError(nodes.error(), directory);
+  if (nodes->size() == 1 && nodes->front().problem) {
+    return host::ContentError(*nodes->front().problem, directory);
+  }
   if (nodes->size() == 1) return nodes->front();
   return BadFleet(directory.string() + ": has the objects of several nodes",
                   "give one directory to each node, or all objects in one file");
@@ -277,7 +281,7 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
   if (nodes.size() > before || !inputs.objects.empty()) return Done{};
   return BadFleet(
       directory.string() + ": has no node",
-      "name a directory with files *.json, *.yaml or *.yml, or with a directory for each "
+      "name a directory with files *.json, *.yaml, *.yml or *.xml, or with a directory for each "
       "node");
 }
 
@@ -304,7 +308,8 @@ Result<std::string> ReadSharedConfig(const std::string& file) {
   return json;
 }
 
-Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
+Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources,
+                                         std::vector<std::string>* notes) {
   if (sources.nodes.empty() != sources.from_cluster) {
     return BadFleet(
         sources.from_cluster ? "--from-cluster and --nodes are both given" : "no nodes are named",
@@ -317,9 +322,10 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
   }
   Inputs inputs;
   if (sources.from_cluster) {
-    Result<placement::ClusterObjects> objects = ReadCluster(sources.kubeconfig);
-    if (!objects.ok()) return objects.error();
-    inputs.objects = *std::move(objects);
+    Result<ListedCluster> listed = ReadCluster(sources.kubeconfig);
+    if (!listed.ok()) return listed.error();
+    inputs.objects = std::move(listed->objects);
+    if (notes != nullptr) *notes = std::move(listed->notes);
   }
   for (const std::string& path : sources.nodes) {
     std::error_code ignored;
@@ -336,6 +342,7 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
   std::vector<FleetNode> nodes = std::move(inputs.nodes);
   std::ranges::move(*of_objects, std::back_inserter(nodes));
   for (FleetNode& node : nodes) {
+    if (node.problem) continue;
     const Result<Done> completed = Complete(sources.devices, node);
     if (!completed.ok()) return completed.error();
   }

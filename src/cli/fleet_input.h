@@ -30,8 +30,10 @@ Result<std::string> ReadSharedConfig(const std::string& file);
 //   run. State files have the kubelet's names.
 // - A file or a directory of a node can have a NodeResourceTopology object instead, with its Node
 //   and pods (placement::ClusterObjects). Objects in files are put together by the names of their
-//   nodes, and come after the other nodes.
-// Errors: what is wrong with an input; as ReadCluster.
-Result<std::vector<placement::FleetNode>> ReadFleet(const FleetSources& sources);
+//   nodes, and come after the other nodes. One that cannot be used is the problem of its node.
+// `notes`: what was left out; nullptr: not wanted.
+// Errors: what is wrong with an input; as ReadCluster; the cluster has no Node.
+Result<std::vector<placement::FleetNode>> ReadFleet(const FleetSources& sources,
+                                                    std::vector<std::string>* notes = nullptr);
 
 }  // namespace alignd::cli

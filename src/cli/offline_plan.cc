@@ -1,10 +1,15 @@
 #include "cli/offline_plan.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/admission/transition.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
@@ -33,7 +38,7 @@ Result<daemon::Options> DaemonOptionsFor(const OfflinePlanOptions& stated) {
   options.node = stated.node;
   options.state_dir = stated.state_dir;
   options.device_plugin_dir = stated.device_plugin_dir;
-  options.compatibility = moving::CompatibilityOf(*found);
+  moving::TakeFlags(*found, options);
   options.config = stated.current_config;
   if (stated.current_config.empty() && !found->config_file.empty()) {
     options.config = files.OnThisMachine(found->config_file);
@@ -108,6 +113,109 @@ std::vector<std::string> LimitsOf(const daemon::Options& options) {
   return limits;
 }
 
+// What the plan means for a container.
+bool IsSame(const admission::ContainerTransition& a, const admission::ContainerTransition& b) {
+  return a.fate == b.fate && a.after.exclusive == b.after.exclusive &&
+         a.after.memory_nodes == b.after.memory_nodes;
+}
+
+constexpr char kAskTheDaemon[] =
+    ": start alignd, which knows it from the pod's sandbox, then run `alignctl plan` without "
+    "--state-dir";
+
+// Refuses the containers to which something else happens in `other`, the plan if pods have chosen
+// `policy`.
+void RefuseUndecided(const admission::Transition& other, NumaTopologyPolicy policy,
+                     admission::Transition& plan) {
+  for (size_t i = 0; i < plan.containers.size(); ++i) {
+    admission::ContainerTransition& container = plan.containers[i];
+    if (container.fate == admission::Fate::kRefused) continue;
+    if (IsSame(container, other.containers[i])) continue;
+    container.fate = admission::Fate::kRefused;
+    container.why = "undecided: the files do not say whether its pod asks for numaTopologyPolicy " +
+                    std::string(ToString(policy)) + " by annotation, which would change the plan" +
+                    kAskTheDaemon;
+  }
+  for (const std::string& fault : other.faults) {
+    if (std::ranges::find(plan.faults, fault) == plan.faults.end()) plan.faults.push_back(fault);
+  }
+}
+
+// Refuses all containers that move, if at least so many pods do.
+void RefuseMoves(size_t pods, const std::string& why, admission::Transition& plan) {
+  std::set<std::string> moving;
+  for (const admission::ContainerTransition& container : plan.containers) {
+    if (container.fate == admission::Fate::kMoves) moving.insert(container.key.pod_uid);
+  }
+  if (moving.size() < pods) return;
+  for (admission::ContainerTransition& container : plan.containers) {
+    if (container.fate != admission::Fate::kMoves) continue;
+    container.fate = admission::Fate::kRefused;
+    container.why = "undecided: " + why + kAskTheDaemon;
+  }
+}
+
+// With topology scope pod, the policy of a pod changes when it is placed, and with that where
+// others are: with several pods that move, not only all having the same policy is to be asked for.
+void RefuseMovesInAnyOrder(admission::Transition& plan) {
+  RefuseMoves(2,
+              "the files do not say which numaTopologyPolicy the pods that move ask for by "
+              "annotation, on which the order of the moves depends",
+              plan);
+}
+
+// Where a container moves to depends on what its pod asks for of its CPUs, and other pods of
+// theirs.
+void RefuseMovesByCpuPolicies(const admission::Node& before, const admission::Node& after,
+                              admission::Transition& plan) {
+  for (const PodPolicy policy : {PodPolicy::kCpuBindPolicy, PodPolicy::kCpuExclusivePolicy}) {
+    const bool may_matter =
+        before.config.pod_policies.contains(policy) && after.config.pod_policies.contains(policy);
+    if (!may_matter) continue;
+    RefuseMoves(1,
+                "the files do not say which " + std::string(ToString(policy)) +
+                    " the pods ask for by annotation, on which depends where containers move",
+                plan);
+  }
+}
+
+// The plan that is right whatever policies the running pods have chosen by annotation
+// (admission/own_policy.h), which the files do not have. Where their policies matter, the plan is
+// refused. Containers are decided about in an order that, with scope container, does not depend on
+// the policies, each with what those before it have left: if all pods having the same policy makes
+// no difference, neither does any mixture.
+admission::Transition PlanForAnyPolicies(const admission::Node& before,
+                                         const admission::Node& after,
+                                         const admission::NodeState& state,
+                                         admission::MayMove may_move) {
+  admission::Transition plan = admission::PlanTransition(before, after, state, may_move);
+  if (!plan.IsAdmitted()) return plan;
+  bool may_have_chosen = false;
+  for (const NumaTopologyPolicy policy :
+       {NumaTopologyPolicy::kBestEffort, NumaTopologyPolicy::kRestricted,
+        NumaTopologyPolicy::kSingleNumaNode}) {
+    std::map<std::string, PodPolicies> asked;
+    for (const std::string& uid : admission::PodsIn(state)) asked[uid].numa_topology = policy;
+    const admission::NodeState chosen = admission::WithPolicies(before, state, asked);
+    const bool matters = std::ranges::any_of(asked, [&](const auto& pod) {
+      return admission::OwnPolicy(after, chosen, pod.first).has_value();
+    });
+    if (!matters) continue;
+    may_have_chosen = true;
+    RefuseUndecided(admission::PlanTransition(before, after, chosen, may_move), policy, plan);
+  }
+  const bool places_pods = after.topology.scope() == TopologyManagerScope::kPod;
+  if (may_have_chosen && places_pods) RefuseMovesInAnyOrder(plan);
+  RefuseMovesByCpuPolicies(before, after, plan);
+  if (plan.IsAdmitted()) return plan;
+  plan.shared_after = plan.shared_before;
+  for (admission::ContainerTransition& container : plan.containers) {
+    container.after = container.before;
+  }
+  plan.next = state;
+  return plan;
+}
+
 }  // namespace
 
 Result<control::v1::ChangeResponse> PlanFromFiles(const OfflinePlanOptions& stated,
@@ -129,7 +237,7 @@ Result<control::v1::ChangeResponse> PlanFromFiles(const OfflinePlanOptions& stat
   const auto may_move =
       request.may_move() ? admission::MayMove::kIfNeeded : admission::MayMove::kNever;
   control::v1::ChangeResponse report = control::ReportTransition(
-      before, *after, admission::PlanTransition(before, *after, *state, may_move), /*names=*/{});
+      before, *after, PlanForAnyPolicies(before, *after, *state, may_move), /*names=*/{});
   for (std::string& note : notes) *report.add_notes() = std::move(note);
   for (std::string& limit : LimitsOf(*options)) *report.add_notes() = std::move(limit);
   return report;

@@ -18,10 +18,11 @@ struct OfflinePlanOptions {
 };
 
 // As ControlClient::PlanChange, by what a start of alignd would read. Writes nothing. The notes say
-// what the files cannot show.
-// Errors: kUnavailable: an alignd runs with these files, or a change of the files was interrupted;
-// kNotFound: there are no state files; kCorrupt, kInvalidArgument: files that a start would not
-// carry over, as they do not suffice then; the problems of either configuration.
+// what the files cannot show. A container is refused, as undecided, if the plan depends on the
+// policy that its pod may have chosen by annotation (admission/own_policy.h): the files do not have
+// it. Errors: kUnavailable: an alignd runs with these files, or a change of the files was
+// interrupted; kNotFound: there are no state files; kCorrupt, kInvalidArgument: files that a start
+// would not carry over, as they do not suffice then; the problems of either configuration.
 Result<control::v1::ChangeResponse> PlanFromFiles(const OfflinePlanOptions& options,
                                                   const control::v1::ChangeRequest& request);
 

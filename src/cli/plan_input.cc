@@ -1,98 +1,32 @@
 #include "cli/plan_input.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <iostream>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
-#include "alignd/base/json_depth.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/placement/cluster_objects.h"
 #include "alignd/placement/node_input.h"
 #include "alignd/placement/scheduler.h"
 #include "cli/cluster_input.h"
+#include "cli/documents.h"
 #include "cli/fleet_input.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
-#include "host/yaml.h"
 
 namespace alignd::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A list of all pods of a cluster is longer than any file that the daemon reads.
-constexpr size_t kMaxManifestFile = size_t{256} << 20;
 constexpr char kStandardInput[] = "-";
 
 Error BadPlan(std::string message, std::string remedy) {
   return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
-}
-
-// The YAML documents of a text, separated by lines of `---`.
-std::vector<std::string> DocumentsOf(std::string_view text) {
-  std::vector<std::string> documents(1);
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
-    const std::string_view line = text.substr(0, end);
-    if (line.starts_with("---") && line.find_first_not_of("- \t\r\n") == std::string_view::npos) {
-      documents.emplace_back();
-    } else {
-      documents.back() += line;
-    }
-    text.remove_prefix(end);
-  }
-  return documents;
-}
-
-// Whether each line is an object of its own.
-bool IsObjectPerLine(std::string_view text) {
-  size_t lines = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const size_t last = line.find_last_not_of(" \t\r");
-    if (line.front() != '{' || line[last] != '}') return false;
-    ++lines;
-  }
-  return lines > 1;
-}
-
-std::vector<std::string> LinesOf(std::string_view text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.starts_with('{')) lines.emplace_back(line);
-  }
-  return lines;
-}
-
-// At most as much as of a file: the input can be endless.
-Result<std::string> ReadStandardInput() {
-  std::string text;
-  std::array<char, 64 * 1024> part;
-  while (std::cin.read(part.data(), part.size()) || std::cin.gcount() > 0) {
-    text.append(part.data(), static_cast<size_t>(std::cin.gcount()));
-    if (text.size() > kMaxManifestFile) {
-      return BadPlan("standard input: longer than " + std::to_string(kMaxManifestFile) + " bytes",
-                     "give less at once");
-    }
-  }
-  return text;
-}
-
-Result<std::string> ReadText(const std::string& file, FileOrigin origin) {
-  if (origin == FileOrigin::kInDirectory) return host::ReadFile(file, kMaxManifestFile);
-  return file == kStandardInput ? ReadStandardInput()
-                                : host::ReadFileOrPipe(file, kMaxManifestFile);
 }
 
 // The file itself, or the manifests in the directory.
@@ -274,16 +208,15 @@ Result<Done> AddDevices(const std::vector<std::string>& texts, placement::NodeIn
   return Done{};
 }
 
-// The one node of the objects, or that of `--node-name`.
-Result<placement::FleetNode> ChooseNode(const std::vector<placement::FleetNode>& nodes,
-                                        const std::string& name) {
-  if (name.empty() && nodes.size() == 1) return nodes.front();
+// The name of the one node of the objects, or `--node-name`.
+Result<std::string> ChooseNode(const placement::ClusterObjects& objects, const std::string& name) {
+  const std::set<std::string> names = objects.Names();
+  if (name.empty() && names.size() == 1) return *names.begin();
   if (name.empty()) {
-    return BadPlan("the objects have " + std::to_string(nodes.size()) + " nodes",
+    return BadPlan("the objects have " + std::to_string(names.size()) + " nodes",
                    "name one with --node-name; alignctl fit plans with all of them");
   }
-  const auto found = std::ranges::find(nodes, name, &placement::FleetNode::name);
-  if (found != nodes.end()) return *found;
+  if (names.contains(name)) return name;
   return BadPlan("--node-name " + name + ": there is no Node of that name",
                  "name one of the Node objects");
 }
@@ -298,38 +231,19 @@ Result<placement::PlannedNode> NodeOfCluster(const placement::ClusterObjects& ob
         "objects",
         "leave these options out, or give a description of the node (alignctl topology -o json)");
   }
-  const Result<std::vector<placement::FleetNode>> nodes = objects.Nodes(config);
-  if (!nodes.ok()) return nodes.error();
-  Result<placement::FleetNode> node = ChooseNode(*nodes, sources.node_name);
-  if (!node.ok()) return node.error();
-  const Result<Done> added = AddDevices(sources.devices, node->input);
+  if (objects.empty()) {
+    return BadPlan("there are pods, and no Node", "give the Node and its NodeResourceTopology");
+  }
+  const Result<std::string> name = ChooseNode(objects, sources.node_name);
+  if (!name.ok()) return name.error();
+  placement::FleetNode node = objects.NodeNamed(*name, config);
+  if (node.problem) return *node.problem;
+  const Result<Done> added = AddDevices(sources.devices, node.input);
   if (!added.ok()) return added.error();
-  return placement::MakePlannedNode(*node);
+  return placement::MakePlannedNode(node);
 }
 
 }  // namespace
-
-Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrigin origin) {
-  const Result<std::string> text = ReadText(file, origin);
-  if (!text.ok()) return text.error();
-  std::vector<std::string> documents;
-  if (IsObjectPerLine(*text)) {
-    documents = LinesOf(*text);
-  } else {
-    for (const std::string& document : DocumentsOf(*text)) {
-      Result<std::string> json = host::YamlToJson(document);
-      if (!json.ok()) return host::ContentError(json.error(), file);
-      if (*json != "null") documents.push_back(*std::move(json));
-    }
-  }
-  for (const std::string& json : documents) {
-    if (JsonDepthOf(json) <= kMaxJsonDepth) continue;
-    return BadPlan((file == kStandardInput ? "standard input" : file) + ": has more than " +
-                       std::to_string(kMaxJsonDepth) + " levels",
-                   "nest less deeply");
-  }
-  return documents;
-}
 
 Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths) {
   placement::Manifests manifests;
@@ -353,9 +267,9 @@ Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources) {
   const Result<std::string> json = ReadSharedConfig(sources.config);
   if (!json.ok()) return json.error();
   if (sources.from_cluster) {
-    const Result<placement::ClusterObjects> objects = ReadCluster(sources.kubeconfig);
-    if (!objects.ok()) return objects.error();
-    return NodeOfCluster(*objects, sources, *json);
+    const Result<ListedCluster> listed = ReadCluster(sources.kubeconfig);
+    if (!listed.ok()) return listed.error();
+    return NodeOfCluster(listed->objects, sources, *json);
   }
   const Result<std::vector<NodeDocument>> documents = ReadNodeDocuments(sources.nodes);
   if (!documents.ok()) return documents.error();

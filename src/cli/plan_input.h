@@ -25,15 +25,6 @@ struct PlanSources {
   std::string config;                // empty: the objects say how the node decides
 };
 
-// Where a file comes from: one that the user names may be a pipe. Of a directory, FIFOs, sockets
-// and devices are errors: to read them could last for ever.
-enum class FileOrigin { kNamed, kInDirectory };
-
-// The documents of a file as JSON: of YAML, or of JSON with one object, or one object per line. "-"
-// is standard input. Errors: it cannot be read, is neither, or is longer than 256 MiB.
-Result<std::vector<std::string>> ReadDocuments(const std::string& file,
-                                               FileOrigin origin = FileOrigin::kNamed);
-
 // Reads every document of every file. Of a directory, the files *.yaml, *.yml and *.json in it are
 // read, in order of their names.
 // Errors: a file that cannot be read, or that is no manifest; a directory without one.

@@ -64,7 +64,7 @@ Result<MovingNode> MovingNode::Find(const MoveOptions& stated) {
   daemon::Options options;
   options.root = stated.root;
   options.node = stated.node;
-  options.compatibility = moving::CompatibilityOf(*found);
+  moving::TakeFlags(*found, options);
   options.config = stated.config;
   if (stated.config.empty() && !found->config_file.empty()) {
     options.config = files.OnThisMachine(found->config_file);
@@ -106,7 +106,8 @@ void CompareWithContainers(const MoveOptions& options, const MovingNode& node,
   const fs::path root = options.cgroup_root.empty() ? node.files.OnThisMachine("/sys/fs/cgroup")
                                                     : fs::path(options.cgroup_root);
   const Result<moving::ContainerCpusets> now = moving::ContainerCpusets::Read(root);
-  if (!now.ok() || (now->pods.empty() && !plan.state.cpu.assignments.empty())) {
+  if (!now.ok() || (now->pods.empty() && !(plan.state.cpu.assignments.empty() &&
+                                           plan.state.memory.assignments.empty()))) {
     plan.notes.push_back(
         "the running containers were not compared with the state: " +
         (now.ok() ? "there is no cgroup of any pod below " + root.string() : now.error().message));
@@ -114,7 +115,7 @@ void CompareWithContainers(const MoveOptions& options, const MovingNode& node,
   }
   const std::optional<cpumanager::StaticPolicy>& policy = node.alignd.node.cpu;
   for (std::string& one :
-       FindMisplaced({}, *now, plan.state.cpu, policy ? policy->reserved : CpuSet())) {
+       FindMisplaced({}, *now, plan.state, policy ? policy->reserved : CpuSet())) {
     plan.problems.push_back({ErrorCode::kInvalidArgument, std::move(one),
                              "delete this pod, or use the state files of this node as they are "
                              "now, then repeat this"});

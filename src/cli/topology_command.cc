@@ -37,6 +37,12 @@ bool IsObject(const std::string& output) { return output == "nrt" || output == "
 Result<picture::Picture> Look(const TopologyOptions& options) {
   // Beside the machine, alignd is an addition: it is not waited for long.
   constexpr std::chrono::seconds kPatience{3};
+  if (!options.object.node.empty()) {
+    Result<scenario::NodeDescription> node = ReadDescription(options.object.node);
+    if (!node.ok()) return node.error();
+    return picture::Picture{
+        .machine = std::move(node->machine), .parts = {}, .owners = std::nullopt};
+  }
   Result<Machine> machine = host::ReadMachine(options.root);
   if (!machine.ok()) return machine.error();
   host::MachineParts parts = host::ReadParts(options.root, *machine);
@@ -66,8 +72,8 @@ Result<int> ShowObject(const TopologyOptions& options, std::ostream& out) {
 Result<int> ShowTopology(const TopologyOptions& options, std::ostream& out) {
   if (IsObject(options.output)) return ShowObject(options, out);
   const ObjectOptions& object = options.object;
-  if (!object.name.empty() || !object.node.empty() || !object.config.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "--node-name, --node and --config are for an object",
+  if (!object.name.empty() || !object.config.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "--node-name and --config are for an object",
                  "add -o nrt or -o nrt-yaml, or leave them out"};
   }
   const Result<picture::Picture> picture = Look(options);
@@ -93,8 +99,9 @@ void AddObjectOptions(CLI::App& command, ObjectOptions& options) {
       ->type_name("FILE");
   command
       .add_option("--node", options.node,
-                  "With -o nrt: the same for this node (JSON, as `alignctl topology -o json` "
-                  "prints it, with `devices` added if there are any) instead of this machine")
+                  "Show this node instead of this machine: JSON, as `alignctl topology -o json` "
+                  "prints it, with `devices` added if there are any, or lstopo's XML; alignd is "
+                  "not asked")
       ->type_name("FILE");
 }
 
@@ -123,7 +130,8 @@ void AddTopologyCommand(CLI::App& app, Action& action) {
   AddObjectOptions(*command, options->object);
   command->add_flag("--svg", options->svg, "Write a picture (SVG) instead")->excludes(output);
   AddExamples(*command, {"alignctl topology", "alignctl topology --svg > node.svg",
-                         "alignctl topology -o json > node.json", "alignctl topology -o nrt-yaml"});
+                         "alignctl topology -o json > node.json", "alignctl topology -o nrt-yaml",
+                         "alignctl topology --node lstopo.xml -o json > node.json"});
   command->callback([options, root, &action] {
     options->is_root_stated = root->count() > 0;
     action = [options](std::ostream& out) { return ShowTopology(*options, out); };

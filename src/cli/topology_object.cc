@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "alignd/noderesourcetopology/object.h"
-#include "alignd/scenario/scenario.h"
+#include "cli/lstopo_file.h"
 #include "control/control_client.h"
 #include "host/config_file.h"
 #include "host/file.h"
@@ -21,13 +21,7 @@ Result<scenario::NodeDescription> ReadNodeOf(const ObjectOptions& options) {
     if (!machine.ok()) return machine.error();
     return scenario::NodeDescription{*std::move(machine), {}, {}};
   }
-  const Result<std::string> text = host::ReadFileOrPipe(options.node);
-  if (!text.ok()) return text.error();
-  const Result<std::string> json = host::YamlToJson(*text);
-  if (!json.ok()) return host::ContentError(json.error(), options.node);
-  Result<scenario::NodeDescription> node = scenario::ParseNode(*json);
-  if (!node.ok()) return host::ContentError(node.error(), options.node);
-  return node;
+  return ReadDescription(options.node);
 }
 
 // The node as it is before its first container.
@@ -56,6 +50,16 @@ Result<std::string> BareObject(const std::string& name, const ObjectOptions& opt
 }
 
 }  // namespace
+
+Result<scenario::NodeDescription> ReadDescription(const std::string& file) {
+  const Result<std::string> text = host::ReadFileOrPipe(file);
+  if (!text.ok()) return text.error();
+  const Result<std::string> json = IsXml(*text) ? NodeJsonOfLstopo(*text) : host::YamlToJson(*text);
+  if (!json.ok()) return host::ContentError(json.error(), file);
+  Result<scenario::NodeDescription> node = scenario::ParseNode(*json);
+  if (!node.ok()) return host::ContentError(node.error(), file);
+  return node;
+}
 
 Result<std::string> TopologyObject(const ObjectOptions& options) {
   const std::string name = options.name.empty() ? host::DefaultNodeName() : options.name;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "alignd/base/result.h"
+#include "alignd/scenario/scenario.h"
 
 namespace alignd::cli {
 
@@ -13,9 +14,13 @@ struct ObjectOptions {
   std::string socket;    // of a running alignd
   bool is_bare = false;  // not from alignd: the machine without containers, as below
   std::string root = "/";
-  std::string node;    // a node in JSON, with its devices, instead of the machine at `root`
+  std::string node;    // a file as ReadDescription, instead of the machine at `root`
   std::string config;  // KubeletConfiguration; empty: the defaults
 };
+
+// A node in JSON or YAML, with its devices, or lstopo's XML. Errors: it cannot be read or is none
+// of them; as NodeJsonOfLstopo.
+Result<scenario::NodeDescription> ReadDescription(const std::string& file);
 
 // The object in JSON. Errors: of control::ControlClient; or the machine or the configuration cannot
 // be read, or do not match.

@@ -24,12 +24,10 @@ Error NoFile() {
 ConfigChanges::ConfigChanges(const Options& options, std::function<void()> wake)
     : options_(options), wake_(std::move(wake)) {}
 
-// Without a file, there are no changes.
-void ConfigChanges::Started(const std::optional<std::string>& former) {
-  Result<std::string> text = former ? Result<std::string>(*former) : TextOf({});
+void ConfigChanges::Started(const StartConfig& config) {
   const MutexLock lock(mutex_);
-  if (text.ok()) applied_ = *std::move(text);
-  repeats_moves_ = former.has_value();
+  applied_ = config.text;
+  repeats_moves_ = config.is_former;
 }
 
 Result<std::string> ConfigChanges::TextOf(const control::v1::ChangeRequest& request) const {

@@ -12,6 +12,7 @@
 #include "alignd/base/result.h"
 #include "alignd/control/v1/control.pb.h"
 #include "control/reports.h"
+#include "daemon/handover.h"
 #include "daemon/options.h"
 #include "sync/mutex.h"
 
@@ -39,10 +40,9 @@ class ConfigChanges final : public control::ConfigChanger {
   Result<uint64_t> Apply(const control::v1::ChangeRequest& request) override EXCLUDES(mutex_);
   control::v1::GetChangeResponse Outcome(uint64_t change) override EXCLUDES(mutex_);
 
-  // Call once the first Daemon has started, which may have restored the file, and before Take:
-  // reads the configuration that applies, unless it is `former` (Daemon::FormerConfig): then a
-  // change was interrupted that was allowed to move containers, and so is its repetition.
-  void Started(const std::optional<std::string>& former) EXCLUDES(mutex_);
+  // Call once the first Daemon has started, and before Take. `config`: Daemon::StartedWith. If it
+  // is the former one, the repetition of the interrupted change may move containers, too.
+  void Started(const StartConfig& config) EXCLUDES(mutex_);
 
   // The requested change that is to be carried out; without one, that of the file, as SIGHUP wants,
   // with --may-move, or to repeat one with moves.

@@ -28,9 +28,9 @@ namespace {
 class RunningDaemon final : public Daemon {
  public:
   RunningDaemon(host::DirectoryLock lock, PartsInput input, const Options& options,
-                std::optional<std::string> former_config)
+                StartConfig config)
       : lock_(std::move(lock)),
-        former_config_(std::move(former_config)),
+        config_(std::move(config)),
         parts_(std::move(input), options),
         servers_(parts_) {}
 
@@ -49,7 +49,7 @@ class RunningDaemon final : public Daemon {
       if (recovered) done();
     });
   }
-  const std::optional<std::string>& FormerConfig() const override { return former_config_; }
+  const StartConfig& StartedWith() const override { return config_; }
 
   std::future<Result<Done>> Move(const std::vector<admission::CpuMove>& moves) override {
     const auto outcome = std::make_shared<std::promise<Result<Done>>>();
@@ -77,7 +77,7 @@ class RunningDaemon final : public Daemon {
 
  private:
   std::optional<host::DirectoryLock> lock_;
-  const std::optional<std::string> former_config_;
+  const StartConfig config_;
   Parts parts_;
   Servers servers_;  // stop first
 };
@@ -130,7 +130,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
                                                            .events = *std::move(events),
                                                            .services = *std::move(services),
                                                            .runtime = *std::move(runtime)},
-                                                options, std::move(handover.former_config));
+                                                options, std::move(handover.config));
   const Result<Done> serving = daemon->Serve(options, changer, std::move(handover));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

@@ -54,9 +54,8 @@ class Daemon {
   // or the next listing fails: then look at HasAdopted.
   virtual void WhenAdopted(std::function<void()> done) = 0;
 
-  // Whether it goes on with a configuration from before a change that did not end, and its text;
-  // nullopt: with that of the file.
-  virtual const std::optional<std::string>& FormerConfig() const = 0;
+  // With which it has started; only of the first one of a process.
+  virtual const StartConfig& StartedWith() const = 0;
 
   // As ContainerMover; an error if the daemon ends before. One call at a time.
   virtual std::future<Result<Done>> Move(const std::vector<admission::CpuMove>& moves) = 0;

@@ -47,19 +47,20 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
     if (!restored.ok()) return restored.error();
     config_before = *std::move(restored);
   }
-  Result<admission::Node> node = MakeNode(options);
-  if (!node.ok()) return node.error();
+  Result<ConfiguredNode> read = ReadNode(options);
+  if (!read.ok()) return read.error();
+  handover.config.text = std::move(read->config_text);
   if (config_before) {
-    Result<bool> goes_back = GoBackToMoves(options, *config_before, *node);
+    Result<bool> goes_back = GoBackToMoves(options, *config_before, read->node);
     if (!goes_back.ok()) return goes_back.error();
     if (*goes_back) {
-      handover.former_config = *std::move(config_before);
-    } else if (const Result<Done> repeated = RepeatChange(options, *config_before, *node);
+      handover.config = {*std::move(config_before), /*is_former=*/true};
+    } else if (const Result<Done> repeated = RepeatChange(options, *config_before, read->node);
                !repeated.ok()) {
       return repeated.error();
     }
   }
-  handover.node = *std::move(node);
+  handover.node = std::move(read->node);
   return Start(options, changer, std::move(handover));
 }
 

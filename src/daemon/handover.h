@@ -13,6 +13,14 @@
 
 namespace alignd::daemon {
 
+// The configuration with which the first Daemon of a process has started.
+struct StartConfig {
+  std::string text;  // of the file, as it was read for the start; empty: there is none
+  // Whether it is not that of the file, but the one from before a change that did not end, and that
+  // was allowed to move containers.
+  bool is_former = false;
+};
+
 // What a Daemon leaves to the next one of this process: no other alignd takes the state directory,
 // and connections that arrive in between wait.
 struct Handover {
@@ -20,8 +28,7 @@ struct Handover {
   host::Descriptor cri_socket;          // listens
   std::string own_socket;               // its path, if alignd has made it; empty: it is systemd's
   std::optional<admission::Node> node;  // of the next one
-  // The text of its configuration, if that is not the file's: as Daemon::FormerConfig.
-  std::optional<std::string> former_config = {};
+  StartConfig config = {};              // of the first one
   // The pods that wait keep their order.
   std::optional<allocation::WaitQueue> waiting = {};
 

@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
     return Finish(log, EXIT_FAILURE);
   }
   std::unique_ptr<alignd::daemon::Daemon> daemon = *std::move(started);
-  changes.Started(daemon->FormerConfig());
+  changes.Started(daemon->StartedWith());
   alignd::daemon::PendingMoves pending;
   // Whether a reload is to come without a further SIGHUP: once the containers are known, and those
   // of an interrupted change are back. That change is repeated then.

@@ -88,9 +88,18 @@ CheckedNode CheckNode(const Options& options) {
       Add(problem, options.config, checked.problems);
     }
     checked.config = std::move(file.file);
+    checked.config_text = std::move(file.text);
   }
   Combine(options, options.config, std::move(machine), checked);
   return checked;
+}
+
+Result<ConfiguredNode> ReadNode(const Options& options) {
+  CheckedNode checked = CheckNode(options);
+  std::string text = std::move(checked.config_text);
+  Result<admission::Node> node = NodeOf(std::move(checked));
+  if (!node.ok()) return node.error();
+  return ConfiguredNode{*std::move(node), std::move(text)};
 }
 
 Result<admission::Node> MakeNode(const Options& options) { return NodeOf(CheckNode(options)); }

@@ -54,7 +54,7 @@ Parts::Parts(PartsInput input, const Options& options)
       history(options.state_dir / control::DecisionHistory::kFileName, node, {}),
       kubelet_watch(conditions, options.kubelet_grace, options.listen),
       runtime(input.runtime, options.runtime_timeout),
-      mover(allocation, registry, reconciler),
+      mover(io, allocation, registry, runtime, *cgroups, reconciler),
       reconciler({background, io, events}, node, allocation, registry, runtime, *cgroups,
                  conditions, ReconcilerOptions(options, std::move(input.findings))),
       plugins(PluginSettingsOf(options), relay, background),

@@ -57,7 +57,11 @@ void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
   for (size_t i = 0; i < fleet->size(); ++i) {
     const PlannedNode& node = fleet->StateOf(i);
     Seat& seat = seats[fleet->NameOf(i)];
-    seat.base = seat.kept = NodePointer(fleet, &node);
+    if (const auto found = fleet->problems().find(i); found != fleet->problems().end()) {
+      seat.problem = found->second;
+    } else {
+      seat.base = seat.kept = NodePointer(fleet, &node);
+    }
     names.insert(fleet->NameOf(i));
     for (std::string& pod : node.KnownPods()) known.emplace(std::move(pod), fleet->NameOf(i));
   }

@@ -100,8 +100,8 @@ class Extender {
     NodePointer base;  // as it was read; null: it is gone, or `problem`
     NodePointer kept;  // with the pods that may be on their way; base if there is none
     std::vector<ResourceList> available;  // of `kept`, for scores; empty: they do not read it
-    std::optional<Error> problem;         // of ChangeNodes
-    std::vector<std::string> known;       // likewise: what of known_ is of this node
+    std::optional<Error> problem;         // why it cannot be used
+    std::vector<std::string> known;       // of ChangeNodes: what of known_ is of this node
     std::vector<std::string> pods;        // their UIDs, in the order of the answers
     std::string blocked;                  // why nothing can be said: a kept pod no longer fits
   };

@@ -34,6 +34,7 @@ CheckedConfigFile CheckText(const Result<std::string>& text, const std::filesyst
     add(text.error());
     return checked;
   }
+  checked.text = *text;
   Result<std::string> json = YamlToJson(*text);
   if (!json.ok()) {
     add(ContentError(json.error(), path));

@@ -29,7 +29,8 @@ Result<ConfigFile> ReadConfigFields(const std::filesystem::path& path);
 
 // What could be read of a file, and everything that is wrong with it.
 struct CheckedConfigFile {
-  ConfigFile file;  // see ReadConfig::config
+  std::string text;  // as it was read; empty if it could not be
+  ConfigFile file;   // see ReadConfig::config
   // Without a field: the error names the file. With one: it does not.
   std::vector<ConfigProblem> problems;
 };

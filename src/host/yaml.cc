@@ -158,7 +158,11 @@ class Converter {
  public:
   Result<Json> Convert(const YAML::Node& node, int depth) {
     if (depth > kMaxDepth) return At(node.Mark(), "more than 100 levels");
-    if (++values_ > kMaxValues) return At(node.Mark(), "more than 20,000 values");
+    if (++values_ > kMaxValues) {
+      Error error = At(node.Mark(), "more than 20,000 values");
+      error.remedy = "write it as JSON, which has no such limit: kubectl get -o json";
+      return error;
+    }
     switch (node.Type()) {
       case YAML::NodeType::Undefined:
       case YAML::NodeType::Null:

@@ -190,6 +190,7 @@ Result<AligndSetup> FindAligndSetup(const FileView& files) {
   setup.runtime_endpoint = LastFlag(words, "--runtime-endpoint").value_or(kDefaultEndpoint);
   setup.has_unit = unit->has_value();
   setup.compatibility = LastFlag(words, "--kubelet-compatibility").value_or("");
+  setup.pod_policies = LastFlag(words, "--pod-policies").value_or("");
   setup.state_dir = LastFlag(words, "--state-dir").value_or("/var/lib/alignd");
   setup.device_plugin_dir =
       LastFlag(words, "--device-plugin-dir").value_or(setup.state_dir + "/device-plugins");

@@ -20,6 +20,7 @@ struct AligndSetup {
   std::string state_dir;          // --state-dir
   std::string device_plugin_dir;  // --device-plugin-dir, or its default
   std::string compatibility;      // --kubelet-compatibility; empty: not given
+  std::string pod_policies;       // --pod-policies; empty: not given
   std::string mirror;             // what turns its mirror on; empty: it is off
   bool has_unit = false;          // alignd.service is there
   std::optional<KubeletConfig> config;

@@ -43,7 +43,7 @@ class PodCpusets {
                    "mount the cgroups, or run it as root"};
     }
     // Version 1: a cgroup that nothing has set, such as the sandbox's, has all CPUs.
-    if (const Result<cgroup::Cpuset> all = tree_.ReadCpuset("/"); all.ok()) inherited_ = all->cpus;
+    if (const Result<cgroup::Cpuset> all = tree_.ReadCpuset("/"); all.ok()) inherited_ = *all;
     Visit("", 0);
     return std::move(found_);
   }
@@ -66,11 +66,17 @@ class PodCpusets {
   }
 
   void AddContainers(const std::string& uid, const std::string& pod) {
+    const Result<cgroup::Cpuset> above = tree_.ReadCpuset(pod);
     for (const std::string& name : Below(pod)) {
       if (name.starts_with("crio-conmon-")) continue;  // CRI-O's monitor of a container
       const Result<cgroup::Cpuset> cpuset = tree_.ReadCpuset(pod + "/" + name);
       if (!cpuset.ok()) continue;  // it has ended meanwhile
-      found_.pods[uid][pod + "/" + name] = cpuset->cpus == inherited_ ? CpuSet() : cpuset->cpus;
+      ContainerCpuset& found = found_.pods[uid][pod + "/" + name];
+      if (cpuset->cpus != inherited_.cpus) found.cpus = cpuset->cpus;
+      found.memory_nodes = cpuset->mems.empty() ? cpuset->effective_mems : cpuset->mems;
+      // Version 1: a cgroup starts with the memory nodes of the one above.
+      found.sets_memory_nodes = !cpuset->mems.empty() && cpuset->mems != inherited_.mems &&
+                                !(above.ok() && cpuset->mems == above->mems);
     }
   }
 
@@ -88,7 +94,7 @@ class PodCpusets {
 
   const cgroup::CgroupTree tree_;
   const fs::path base_;
-  CpuSet inherited_;
+  cgroup::Cpuset inherited_;
   ContainerCpusets found_;
 };
 
@@ -108,13 +114,138 @@ CpuSet HeldByOthers(const cpumanager::CpuState& state, const std::string& uid) {
   return held;
 }
 
-// Where the container was; null: it was not there.
-const CpuSet* Before(const ContainerCpusets& before, const std::string& uid,
-                     const std::string& path) {
+// What the container had; null: it was not there.
+const ContainerCpuset* Before(const ContainerCpusets& before, const std::string& uid,
+                              const std::string& path) {
   const auto pod = before.pods.find(uid);
   if (pod == before.pods.end()) return nullptr;
   const auto container = pod->second.find(path);
   return container == pod->second.end() ? nullptr : &container->second;
+}
+
+std::string Name(const std::string& uid, const std::string& path) {
+  return "a container of pod " + uid + " (cgroup " + path + ")";
+}
+
+// The CPUs of the containers of one pod.
+void AddWrongCpus(const ContainerCpusets& before, const std::string& uid,
+                  const std::map<std::string, ContainerCpuset>& containers,
+                  const cpumanager::CpuState& state, const CpuSet& reserved,
+                  std::vector<std::string>& misplaced) {
+  // Its containers share CPUs: any part of them is right.
+  if (state.pods.contains(uid)) return;
+  const bool shares_reserved = reserved.Intersects(state.default_set);
+  const CpuSet held = state.HeldBy(uid);
+  const CpuSet others = HeldByOthers(state, uid);
+  const auto unset = std::ranges::count_if(
+      containers, [](const auto& container) { return container.second.cpus.empty(); });
+  if (unset > 1 && !held.empty()) {
+    misplaced.push_back("a container of pod " + uid +
+                        " runs on all CPUs, and its pod is assigned CPUs " + held.ToString());
+  }
+  for (const auto& [path, cpuset] : containers) {
+    const CpuSet& cpus = cpuset.cpus;
+    const std::string what = Name(uid, path) + " runs on CPUs " + cpus.ToString();
+    const ContainerCpuset* const earlier = Before(before, uid, path);
+    if (earlier != nullptr && IsAssigned(state, uid, earlier->cpus) && cpus != earlier->cpus) {
+      misplaced.push_back(what + ", and had the exclusive CPUs " + earlier->cpus.ToString());
+    } else if (cpus.Intersects(held) && !IsAssigned(state, uid, cpus)) {
+      misplaced.push_back(what + ", and its pod is assigned CPUs " + held.ToString());
+    } else if (cpus.Intersects(others) && !cpus.Intersects(state.default_set) &&
+               !cpus.Intersects(held)) {
+      misplaced.push_back(what + ", which other pods are assigned");
+    } else if (held.empty() && shares_reserved && !cpus.empty() && !cpus.Intersects(reserved) &&
+               !cpus.Intersects(others)) {
+      misplaced.push_back(what + " alone, and its pod is assigned none");
+    }
+  }
+}
+
+CpuSet NodesOf(const std::vector<memorymanager::Block>& blocks) {
+  CpuSet nodes;
+  for (const memorymanager::Block& block : blocks) {
+    for (const int node : block.numa_affinity) nodes.Add(node);
+  }
+  return nodes;
+}
+
+// The memory nodes that a pod is assigned, by container; of the pod as a whole with an empty name.
+std::map<std::string, CpuSet> MemoryNodesOf(const memorymanager::MemoryState& state,
+                                            const std::string& uid) {
+  std::map<std::string, CpuSet> nodes;
+  if (const auto pod = state.assignments.find(uid); pod != state.assignments.end()) {
+    for (const auto& [name, blocks] : pod->second) {
+      if (!blocks.empty()) nodes[name] = NodesOf(blocks);
+    }
+  }
+  if (const auto whole = state.pods.find(uid); whole != state.pods.end()) {
+    nodes[""] = NodesOf(whole->second);
+  }
+  return nodes;
+}
+
+// The containers of the pod that have exactly these exclusive CPUs: a container can have those of
+// an init container that has ended.
+std::vector<std::string> WithCpus(const cpumanager::CpuState& state, const std::string& uid,
+                                  const CpuSet& cpus) {
+  std::vector<std::string> names;
+  const auto pod = state.assignments.find(uid);
+  if (pod == state.assignments.end() || state.pods.contains(uid)) return names;
+  for (const auto& [name, assigned] : pod->second) {
+    if (assigned == cpus) names.push_back(name);
+  }
+  return names;
+}
+
+// The memory nodes of the containers of one pod.
+void AddWrongMemory(const ContainerCpusets& before, const std::string& uid,
+                    const std::map<std::string, ContainerCpuset>& containers,
+                    const admission::NodeState& state, std::vector<std::string>& misplaced) {
+  const std::map<std::string, CpuSet> assigned = MemoryNodesOf(state.memory, uid);
+  const auto is_of = [&assigned](const std::string& name, const ContainerCpuset& cpuset) {
+    const auto nodes = assigned.find(name);
+    return nodes == assigned.end() ? !cpuset.sets_memory_nodes
+                                   : nodes->second == cpuset.memory_nodes;
+  };
+  const auto is_of_pod = [&assigned](const CpuSet& nodes) {
+    return std::ranges::any_of(assigned, [&](const auto& one) { return one.second == nodes; });
+  };
+  CpuSet all;
+  for (const auto& [name, nodes] : assigned) all |= nodes;
+  const std::string of_pod =
+      all.empty() ? ", and its pod is assigned no memory"
+                  : ", and its pod is assigned memory of NUMA nodes " + all.ToString();
+  size_t right = 0;
+  size_t unset = 0;
+  for (const auto& [path, cpuset] : containers) {
+    const std::string what =
+        Name(uid, path) + " may use memory of NUMA nodes " + cpuset.memory_nodes.ToString();
+    const ContainerCpuset* const earlier = Before(before, uid, path);
+    const std::vector<std::string> names = WithCpus(state.cpu, uid, cpuset.cpus);
+    if (earlier != nullptr && earlier->sets_memory_nodes && is_of_pod(earlier->memory_nodes) &&
+        cpuset.memory_nodes != earlier->memory_nodes) {
+      misplaced.push_back(what + ", and had NUMA nodes " + earlier->memory_nodes.ToString());
+    } else if (!names.empty()) {
+      if (std::ranges::any_of(names, [&](const auto& name) { return is_of(name, cpuset); })) {
+        ++right;
+        continue;
+      }
+      const auto nodes = assigned.find(names.front());
+      misplaced.push_back(what + ", and container " + names.front() + " is assigned " +
+                          (nodes == assigned.end()
+                               ? "no memory"
+                               : "memory of NUMA nodes " + nodes->second.ToString()));
+    } else if (is_of_pod(cpuset.memory_nodes)) {
+      ++right;
+    } else if (cpuset.sets_memory_nodes) {
+      misplaced.push_back(what + of_pod);
+    } else {
+      ++unset;
+    }
+  }
+  if (unset > 1 && right < assigned.size()) {
+    misplaced.push_back("a container of pod " + uid + " may use memory of all NUMA nodes" + of_pod);
+  }
 }
 
 }  // namespace
@@ -124,35 +255,13 @@ Result<ContainerCpusets> ContainerCpusets::Read(const fs::path& cgroup_root) {
 }
 
 std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const ContainerCpusets& now,
-                                       const cpumanager::CpuState& state, const CpuSet& reserved) {
+                                       const admission::NodeState& state, const CpuSet& reserved) {
   std::vector<std::string> misplaced;
-  const bool shares_reserved = reserved.Intersects(state.default_set);
   for (const auto& [uid, containers] : now.pods) {
-    // Its containers share CPUs: any part of them is right.
-    if (state.pods.contains(uid)) continue;
-    const CpuSet held = state.HeldBy(uid);
-    const CpuSet others = HeldByOthers(state, uid);
-    const auto unset = std::ranges::count_if(
-        containers, [](const auto& container) { return container.second.empty(); });
-    if (unset > 1 && !held.empty()) {
-      misplaced.push_back("a container of pod " + uid +
-                          " runs on all CPUs, and its pod is assigned CPUs " + held.ToString());
-    }
-    for (const auto& [path, cpus] : containers) {
-      const std::string what =
-          "a container of pod " + uid + " (cgroup " + path + ") runs on CPUs " + cpus.ToString();
-      const CpuSet* const earlier = Before(before, uid, path);
-      if (earlier != nullptr && IsAssigned(state, uid, *earlier) && cpus != *earlier) {
-        misplaced.push_back(what + ", and had the exclusive CPUs " + earlier->ToString());
-      } else if (cpus.Intersects(held) && !IsAssigned(state, uid, cpus)) {
-        misplaced.push_back(what + ", and its pod is assigned CPUs " + held.ToString());
-      } else if (cpus.Intersects(others) && !cpus.Intersects(state.default_set) &&
-                 !cpus.Intersects(held)) {
-        misplaced.push_back(what + ", which other pods are assigned");
-      } else if (held.empty() && shares_reserved && !cpus.empty() && !cpus.Intersects(reserved) &&
-                 !cpus.Intersects(others)) {
-        misplaced.push_back(what + " alone, and its pod is assigned none");
-      }
+    AddWrongCpus(before, uid, containers, state.cpu, reserved, misplaced);
+    // Without the static policy, nothing in the state says where memory is.
+    if (!state.memory.machine.empty()) {
+      AddWrongMemory(before, uid, containers, state, misplaced);
     }
   }
   return misplaced;

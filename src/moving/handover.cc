@@ -2,9 +2,12 @@
 
 #include <filesystem>
 #include <ostream>
+#include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 
+#include "alignd/config/pod_policy_switch.h"
 #include "daemon/change_undo.h"
 #include "host/durable_file.h"
 #include "kubelet/words.h"
@@ -36,12 +39,14 @@ Result<BothSetups> BothSetups::Find(const HandoverRequest& request) {
                "install alignd first: see docs/installing.md"};
 }
 
-std::optional<Compatibility> CompatibilityOf(const kubelet::AligndSetup& alignd) {
+void TakeFlags(const kubelet::AligndSetup& alignd, daemon::Options& options) {
   for (const Compatibility release :
        {Compatibility::k1_20, Compatibility::k1_36, Compatibility::k1_37}) {
-    if (alignd.compatibility == ToString(release)) return release;
+    if (alignd.compatibility == ToString(release)) options.compatibility = release;
   }
-  return std::nullopt;
+  if (alignd.pod_policies.empty()) return;
+  Result<std::set<PodPolicy>> policies = ParsePodPolicies(alignd.pod_policies);
+  if (policies.ok()) options.pod_policies = *std::move(policies);
 }
 
 allocation::StatePaths KubeletPathsOf(const kubelet::FileView& files, const kubelet::Setup& setup) {
@@ -58,7 +63,7 @@ daemon::Options BothSetups::Options(const HandoverRequest& request) const {
   if (!alignd.config_file.empty()) options.config = files.OnThisMachine(alignd.config_file);
   options.state_dir = files.OnThisMachine(alignd.state_dir);
   options.device_plugin_dir = files.OnThisMachine(alignd.device_plugin_dir);
-  options.compatibility = CompatibilityOf(alignd);
+  TakeFlags(alignd, options);
   return options;
 }
 

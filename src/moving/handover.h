@@ -36,8 +36,9 @@ struct HandoverRequest {
   std::optional<checkpoint::KubeletRelease> release;
 };
 
-// --kubelet-compatibility of alignd's unit; nullopt: it has none.
-std::optional<Compatibility> CompatibilityOf(const kubelet::AligndSetup& alignd);
+// Takes over those flags of alignd's unit that take precedence over its configuration. A value with
+// which alignd would not start is left out.
+void TakeFlags(const kubelet::AligndSetup& alignd, daemon::Options& options);
 
 // Where a kubelet that is started so has its state files.
 allocation::StatePaths KubeletPathsOf(const kubelet::FileView& files, const kubelet::Setup& setup);

@@ -42,7 +42,7 @@ Result<Done> Move(HandoverRun& run, const char* what) {
   Result<MovePlan> plan = run.plan();
   if (!plan.ok()) return plan.error();
   if (Result<Done> lawful = RequireNoProblem(*plan, what); !lawful.ok()) return lawful;
-  if (Result<Done> placed = CheckContainers(run, plan->state.cpu); !placed.ok()) return placed;
+  if (Result<Done> placed = CheckContainers(run, plan->state); !placed.ok()) return placed;
   plan->files.insert(plan->files.end(), run.config.begin(), run.config.end());
   const Result<Done> done = CarryOut(run.alignd, *plan, BackupDirectory(state_dir, what));
   if (!done.ok()) return done;
@@ -143,7 +143,7 @@ Result<PreparedHandover> PlanMove(HandoverRun& run, std::vector<kubelet::Change>
   handover.changes = std::move(changes);
   handover.plan = *std::move(plan);
   if (!handover.plan.problems.empty()) return handover;
-  if (const Result<Done> placed = CheckContainers(run, handover.plan.state.cpu); !placed.ok()) {
+  if (const Result<Done> placed = CheckContainers(run, handover.plan.state); !placed.ok()) {
     handover.plan.problems.push_back(placed.error());
   }
   return handover;
@@ -168,12 +168,12 @@ Result<PreparedHandover> PlanRest(const admission::Node& node, const allocation:
   return handover;
 }
 
-Result<Done> CheckContainers(const HandoverRun& run, const cpumanager::CpuState& state) {
+Result<Done> CheckContainers(const HandoverRun& run, const admission::NodeState& state) {
   const Result<ContainerCpusets> now = ContainerCpusets::Read(run.request.cgroup_root);
   if (!now.ok()) return now.error();
-  if (now->pods.empty() && !state.assignments.empty()) {
+  if (now->pods.empty() && !(state.cpu.assignments.empty() && state.memory.assignments.empty())) {
     return Error{ErrorCode::kNotFound,
-                 "the state has containers with exclusive CPUs, and below " +
+                 "the state has containers with exclusive CPUs or memory, and below " +
                      run.request.cgroup_root.string() +
                      " there is no cgroup of any pod: what they have cannot be checked",
                  "give the mount point of the cgroups (--cgroup-root); if no pod runs, remove the "
@@ -233,7 +233,7 @@ Step MoveStep(const RunPointer& run, const char* what, std::string text) {
 
 Step CheckStep(const RunPointer& run) {
   return {.what = "check that the running containers have what the state says",
-          .run = [run] { return CheckContainers(*run, run->moved->state.cpu); }};
+          .run = [run] { return CheckContainers(*run, run->moved->state); }};
 }
 
 }  // namespace alignd::moving

@@ -23,7 +23,7 @@ struct HandoverRun {
   bool kubelet_runs = false;  // when nothing was changed; so the next two
   bool alignd_runs = false;
   bool socket_is_active = false;
-  ContainerCpusets before = {};                 // the containers' CPUs when nothing was changed
+  ContainerCpusets before = {};                 // what the containers had when nothing was changed
   std::function<Result<MovePlan>()> plan = {};  // of the files as they are at the call
   std::vector<FileChange> config = {};  // the kubelet's configuration, and the record of attach
   std::optional<MovePlan> moved = {};   // that was carried out, with `config`
@@ -51,7 +51,7 @@ Result<PreparedHandover> PlanRest(const admission::Node& node, const allocation:
 
 // One problem that names all containers that have something else than the state says, or says that
 // no container was found though the state has some.
-Result<Done> CheckContainers(const HandoverRun& run, const cpumanager::CpuState& state);
+Result<Done> CheckContainers(const HandoverRun& run, const admission::NodeState& state);
 
 // Ends with a check that it is not active.
 Step StopStep(const RunPointer& run, const std::string& unit, bool was_active);

@@ -85,15 +85,10 @@ std::vector<std::string> NotIn(const Map& known, const Map& found) {
 }  // namespace
 
 Result<AligndSide> AligndSide::Make(const daemon::Options& options) {
-  Result<admission::Node> node = daemon::MakeNode(options);
-  if (!node.ok()) return node.error();
-  std::string text = "{}";
-  if (!options.config.empty()) {
-    Result<std::string> read = host::ReadFile(options.config);
-    if (!read.ok()) return read.error();
-    text = *std::move(read);
-  }
-  return AligndSide{options, *std::move(node), std::move(text)};
+  Result<daemon::ConfiguredNode> read = daemon::ReadNode(options);
+  if (!read.ok()) return read.error();
+  return AligndSide{options, std::move(read->node),
+                    options.config.empty() ? "{}" : std::move(read->config_text)};
 }
 
 void PrintPlan(const MovePlan& plan, std::ostream& out) {

@@ -42,11 +42,12 @@ enum class ConditionType {
   kCpusetUpdateFailed,
   kMetricsUnavailable,
   kStatsProviderChanged,
+  kUnsupportedAnnotation,
   kCpusetRepaired,  // an event: it stays in the list, and its count grows
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 18> kConditionNames = {
+inline constexpr std::array<std::string_view, 19> kConditionNames = {
     "Bypass",
     "KubeletNotAttached",
     "RuntimeUnavailable",
@@ -64,6 +65,7 @@ inline constexpr std::array<std::string_view, 18> kConditionNames = {
     "CpusetUpdateFailed",
     "MetricsUnavailable",
     "StatsProviderChanged",
+    "UnsupportedAnnotation",
     "CpusetRepaired",
 };
 
@@ -144,6 +146,8 @@ class Conditions {
   // Conditions of the types CpusetRepaired and ConflictingCPUManager, each. The one that was seen
   // least recently is dropped first.
   static constexpr size_t kMaxKept = 64;
+  // Names in an UnsupportedAnnotation.
+  static constexpr size_t kMaxUnsupportedShown = 12;
   // A runtime that answers a call later than this is reported.
   static constexpr std::chrono::seconds kAnswersWithin{3};
   // A ConflictingCPUManager that is not seen again for this time clears, unless the caller gives
@@ -255,6 +259,10 @@ class Conditions {
 
   // UnmanagedContainer: all such containers that run now.
   void FoundUnmanaged(const std::vector<Subject>& containers);
+
+  // UnsupportedAnnotation: all such annotations of pods that run now. By name one of the pods
+  // (namespace/name) that have it.
+  void FoundUnsupported(const std::map<std::string, std::string>& annotations);
 
   // ProcessOutsideCgroup: all such processes now.
   void FoundOutside(const std::vector<OutsideProcess>& processes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cgroup/parent_cpuset.h"
 #include "sync/mutex.h"
 
 namespace alignd::reconcile {
@@ -36,14 +37,50 @@ class ArrivalCount {
   const ContainerMover::MoveDone done_;
 };
 
+Result<Done> RequireInParentOf(const cgroup::CgroupTree& cgroups, const ContainerSpec& spec,
+                               const CpuSet& cpus) {
+  const size_t split = spec.cgroup.rfind('/');
+  if (split == std::string::npos || split == 0) return Done{};  // there is only the root above it
+  return cgroup::RequireInParent(cgroups, spec.cgroup.substr(0, split), {.exclusive = cpus});
+}
+
 }  // namespace
 
 void ContainerMover::Move(std::vector<CpuMove> moves, MoveDone done) {
-  allocation_.Move(MoveStep::kReserve, moves,
-                   [this, moves, done = std::move(done)](const Result<Done>& reserved) {
-                     if (!reserved.ok()) return done(reserved);
-                     Go(MoveStep::kGo, moves, done);
-                   });
+  RequireInParents(moves, [this, moves, done = std::move(done)](const Result<Done>& fits) {
+    if (!fits.ok()) return done(fits);
+    allocation_.Move(MoveStep::kReserve, moves, [this, moves, done](const Result<Done>& reserved) {
+      if (!reserved.ok()) return done(reserved);
+      Go(MoveStep::kGo, moves, done);
+    });
+  });
+}
+
+void ContainerMover::RequireInParents(const std::vector<CpuMove>& moves, MoveDone done) {
+  std::vector<std::pair<std::string, CpuMove>> containers;  // by id
+  for (const admission::RunningContainer& container : registry_.Containers()) {
+    const auto move = std::ranges::find(moves, container.key, &CpuMove::key);
+    if (move != moves.end()) containers.emplace_back(container.id, *move);
+  }
+  if (containers.empty()) return done(Done{});
+  const auto count = std::make_shared<ArrivalCount>(containers.size(), std::move(done));
+  for (const auto& [id, move] : containers) {
+    const std::string name = "container " + move.key.container + " of pod " + move.key.pod_uid;
+    const auto check = [this, count, name, move = move](const Result<ContainerSpec>& spec) {
+      if (spec.ok()) {
+        const Result<Done> fits = RequireInParentOf(cgroups_, *spec, move.after);
+        return count->Add(fits.ok() ? fits : fits.error().In(name));
+      }
+      if (IdsOf({move}).empty()) return count->Add(Done{});  // it has ended meanwhile
+      count->Add(Error{ErrorCode::kUnavailable,
+                       name + ": its cgroup is not known: " + spec.error().message,
+                       spec.error().remedy});
+    };
+    runtime_.FindSpec(id, [this, count, check](const Result<ContainerSpec>& spec) {
+      if (io_.Post([check, spec] { check(spec); })) return;
+      count->Add(Error{ErrorCode::kUnavailable, "alignd stops", "start alignd again"});
+    });
+  }
 }
 
 void ContainerMover::MoveBack(std::vector<CpuMove> moves, MoveDone done) {

@@ -9,8 +9,11 @@
 #include "alignd/admission/cpu_moves.h"
 #include "alignd/base/result.h"
 #include "allocation/allocation_manager.h"
+#include "cgroup/cgroup_tree.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/reconciler.h"
+#include "reconcile/runtime_client.h"
+#include "sync/task_queue.h"
 
 namespace alignd::reconcile {
 
@@ -22,16 +25,25 @@ class ContainerMover {
   // On any thread, once.
   using MoveDone = std::function<void(Result<Done>)>;
 
-  // All references outlive this object, and this object the calls of `done`.
-  ContainerMover(allocation::AllocationManager& allocation, const ContainerRegistry& registry,
-                 Reconciler& reconciler)
-      : allocation_(allocation), registry_(registry), reconciler_(reconciler) {}
+  // Cgroup files are read on `io`. All references outlive this object, and this object the calls of
+  // `done`.
+  ContainerMover(TaskQueue& io, allocation::AllocationManager& allocation,
+                 const ContainerRegistry& registry, RuntimeClient& runtime,
+                 const cgroup::CgroupTree& cgroups, Reconciler& reconciler)
+      : io_(io),
+        allocation_(allocation),
+        registry_(registry),
+        runtime_(runtime),
+        cgroups_(cgroups),
+        reconciler_(reconciler) {}
   ContainerMover(const ContainerMover&) = delete;
   ContainerMover& operator=(const ContainerMover&) = delete;
 
   // After it, each container runs on the CPUs of after, and is still assigned both. After an error,
   // MoveBack is to follow.
-  // Errors: as AllocationManager::Move and CpusetUpdater::BeforeStart.
+  // Errors: as AllocationManager::Move and CpusetUpdater::BeforeStart; before anything is changed:
+  // kUnavailable: a cgroup above a container may not use the CPUs of after, or which cgroups these
+  // are is not known.
   void Move(std::vector<admission::CpuMove> moves, MoveDone done);
 
   // After it, each container runs on the CPUs of before, and is assigned only these. Moves that
@@ -41,6 +53,8 @@ class ContainerMover {
   void MoveBack(std::vector<admission::CpuMove> moves, MoveDone done);
 
  private:
+  // Whether the kernel would run the containers on their CPUs of after (cgroup::RequireInParent).
+  void RequireInParents(const std::vector<admission::CpuMove>& moves, MoveDone done);
   // The step after which the containers are to run elsewhere, and their arrival there.
   void Go(admission::MoveStep step, std::vector<admission::CpuMove> moves, MoveDone done);
   // Answers when each of the containers that runs has been moved by the runtime.
@@ -51,8 +65,11 @@ class ContainerMover {
   // The ids of the containers of these moves.
   std::vector<std::string> IdsOf(const std::vector<admission::CpuMove>& moves) const;
 
+  TaskQueue& io_;
   allocation::AllocationManager& allocation_;
   const ContainerRegistry& registry_;
+  RuntimeClient& runtime_;
+  const cgroup::CgroupTree& cgroups_;
   Reconciler& reconciler_;
 };
 

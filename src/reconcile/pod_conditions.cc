@@ -70,6 +70,26 @@ void Conditions::AssignmentUnknown(const Subject& container, const std::string& 
                        .remedy = "delete the pod, so that its containers are assigned anew"}});
 }
 
+void Conditions::FoundUnsupported(const std::map<std::string, std::string>& annotations) {
+  if (annotations.empty()) return Clear(ConditionType::kUnsupportedAnnotation, "");
+  std::string names;
+  size_t shown = 0;
+  for (const auto& [name, pod] : annotations) {
+    if (shown++ == kMaxUnsupportedShown) break;
+    names += (names.empty() ? "" : ", ") + name + " (pod " + pod + ")";
+  }
+  if (annotations.size() > kMaxUnsupportedShown) {
+    names += " and " + std::to_string(annotations.size() - kMaxUnsupportedShown) + " more";
+  }
+  Raise("", {.condition = {
+                 .type = ConditionType::kUnsupportedAnnotation,
+                 .message = "pods have annotations of cri-resource-manager or nri-plugins, which "
+                            "alignd does not follow: " +
+                            names,
+                 .remedy = "remove the annotations, or run the pods on nodes of that resource "
+                           "manager; `alignctl explain POD` names those of a pod"}});
+}
+
 void Conditions::ResizeSettled(const ContainerKey& container) {
   Clear(ConditionType::kPodResizeRefused, KeyOfResize(container));
 }

@@ -76,12 +76,15 @@ class MarkedContainers {
 // Without what a scheduler has decided, and what is wrong: that does not outlast the admission.
 PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   PodPolicies read;
-  for (const auto& [name, value] : sandbox.annotations()) ReadPodPolicies(name, value, read);
+  for (const auto& [name, value] : sandbox.annotations()) {
+    ReadPodPolicies(Escaped(name), value, read);
+  }
   PodPolicies policies;
   policies.numa_topology = read.numa_topology;
   policies.required_bind = read.required_bind;
   policies.preferred_bind = read.preferred_bind;
   policies.exclusive = read.exclusive;
+  policies.unsupported = std::move(read.unsupported);
   return policies;
 }
 

@@ -21,6 +21,20 @@ bool HasAllItIsAssigned(const admission::NodeState& state, const ContainerKey& k
          !state.devices.allocations.contains(key);
 }
 
+// By annotation the first pod by name that runs with it.
+std::map<std::string, std::string> UnsupportedIn(const RuntimeListing& listing) {
+  std::map<std::string, std::string> pods;
+  for (const RuntimeListing::Sandbox& sandbox : listing.sandboxes) {
+    if (!sandbox.ready) continue;
+    const std::string pod = sandbox.name_space + "/" + sandbox.name;
+    for (const std::string& name : sandbox.policies.unsupported) {
+      std::string& first = pods.try_emplace(name, pod).first->second;
+      first = std::min(first, pod);
+    }
+  }
+  return pods;
+}
+
 }  // namespace
 
 std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing) {
@@ -33,7 +47,9 @@ std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing) {
   }
   std::map<std::string, PodPolicies> policies;
   for (const auto& [uid, sandbox] : newest) {
-    if (sandbox->policies != PodPolicies()) policies[uid] = sandbox->policies;
+    PodPolicies asked = sandbox->policies;
+    asked.unsupported.clear();  // nothing to follow
+    if (asked != PodPolicies()) policies[uid] = std::move(asked);
   }
   return policies;
 }
@@ -227,6 +243,7 @@ void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
   releaser_.Look();
   recovered_ = true;
   ReportUnmanaged();
+  conditions_.FoundUnsupported(UnsupportedIn(*listing));
   listed_(began_);
   next_ = Clock::now() + options_.period;
 }

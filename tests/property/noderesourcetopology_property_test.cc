@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/cpumanager/static_policy.h"
 #include "alignd/noderesourcetopology/object.h"
 #include "alignd/noderesourcetopology/zones.h"
 #include "core/crowded_node.h"
@@ -51,8 +52,12 @@ void ExpectCpusAndDevices(const CrowdedNode& crowded, const std::vector<Zone>& z
       ASSERT_LE(amount.allocatable, amount.capacity) << name;
       ASSERT_LE(amount.available, amount.allocatable) << name;
       if (name == "cpu") {
-        ASSERT_EQ(amount.available,
-                  amount.allocatable - static_cast<uint64_t>((assigned & cpus).Count()));
+        const CpuSet& offline = crowded.state.cpu.offline;
+        ASSERT_EQ(
+            amount.available,
+            amount.allocatable - static_cast<uint64_t>(((assigned - offline) & cpus).Count()));
+        const CpuSet reserved = crowded.node.cpu ? crowded.node.cpu->reserved : CpuSet();
+        ASSERT_EQ(amount.allocatable, static_cast<uint64_t>((cpus - offline - reserved).Count()));
       } else if (name.find('/') != std::string::npos) {
         ASSERT_EQ(amount.available,
                   amount.allocatable - AssignedDevices(crowded, name, zones[i].numa_id));
@@ -98,12 +103,17 @@ TEST(NrtProperty, AvailableIsAllocatableWithoutWhatIsAssigned) {
     const std::string empty = ObjectJson("n", crowded.node, crowded.state, std::nullopt);
     for (int step = 0; step < 20; ++step) {
       crowded.Step(step, random);
+      if (crowded.node.cpu && random.OnceIn(3)) {
+        const CpuSet& all = crowded.node.machine.cpus();
+        cpumanager::SetOffline(all - random.SomeOf(all), crowded.state.cpu);
+      }
       const std::vector<Zone> zones = Zones(crowded.node, crowded.state);
       ExpectCpusAndDevices(crowded, zones);
       ExpectMemory(crowded, zones);
       if (HasFatalFailure()) return;
     }
-    // Once all pods have gone, the object is that of the empty node.
+    // Once all pods have gone, and all CPUs are online, the object is that of the empty node.
+    cpumanager::SetOffline({}, crowded.state.cpu);
     for (const std::string& uid : admission::PodsIn(crowded.state)) {
       admission::ReleasePod(uid, crowded.state);
     }

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "alignd/admission/own_policy.h"
+#include "alignd/cpumanager/static_policy.h"
 #include "alignd/machine/node_json.h"
 #include "alignd/noderesourcetopology/object.h"
 #include "alignd/placement/score.h"
 #include "alignd/placement/topology_nodes.h"
+#include "alignd/scenario/simulation.h"
 #include "core/crowded_node.h"
 #include "core/random_planned.h"
 
@@ -94,13 +96,14 @@ NodeObject NodeObjectOf(const PlannedNode& node) {
 }
 
 // The node as its objects show it now.
-PlannedNode FromObjects(const PlannedNode& node, const std::vector<BoundPod>& bound) {
+PlannedNode FromObjects(const admission::Node& node, const admission::NodeState& state,
+                        const NodeObject& as_node, const std::vector<BoundPod>& bound) {
   std::vector<noderesourcetopology::PodName> names;
   for (const BoundPod& pod : bound) names.emplace_back(pod.pod.pod.name_space, pod.pod.pod.name);
   const Result<TopologyObject> object =
-      ReadTopologyObject(noderesourcetopology::ObjectJson("w", node.node(), node.state(), names));
+      ReadTopologyObject(noderesourcetopology::ObjectJson("w", node, state, names));
   EXPECT_TRUE(object.ok()) << object.error().Text();
-  Result<FleetNode> made = NodeOfObjects(*object, NodeObjectOf(node), bound, "");
+  Result<FleetNode> made = NodeOfObjects(*object, as_node, bound, "");
   EXPECT_TRUE(made.ok()) << made.error().Text();
   Result<PlannedNode> planned = MakePlannedNode(*made);
   EXPECT_TRUE(planned.ok()) << planned.error().Text();
@@ -150,7 +153,7 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
     int age = 0;  // pods since the object was made
     for (int step = 0; step < 10; ++step) {
       if (!object || age > random.Number(0, 3)) {
-        object = FromObjects(*node, bound);
+        object = FromObjects(node->node(), node->state(), NodeObjectOf(*node), bound);
         age = 0;
       }
       if (HasFailure()) return;
@@ -188,6 +191,60 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
   EXPECT_GT(seen["refused kubelet"], runs / 8);
   EXPECT_GT(seen["refused scheduler"], runs / 8);
   EXPECT_GT(seen["undecided"], 0);
+  for (const auto& [what, count] : seen) RecordProperty(what, count);
+}
+
+// CPUs go offline and come back while pods run. The object is always a new one. Only the kubelet's
+// answer is compared: the Node object says nothing of CPUs that are offline.
+TEST(TopologyNodesProperty, AnObjectOfANodeWithOfflineCpusAnswersAsTheNode) {
+  Random random;
+  const int runs = Iterations(150);
+  std::map<std::string, int> seen;
+  for (int run = 0; run < runs; ++run) {
+    FleetNode described;
+    described.input.description.machine =
+        admission::WithRandomMemory(RandomMachine(random), random);
+    const Machine& machine = described.input.description.machine;
+    AddRandomDevices(machine, random, described);
+    described.config = NodeConfigText(machine, random);
+    const Result<PlannedNode> planned = MakePlannedNode(described);
+    if (!planned.ok() || !planned->node().cpu) continue;
+    Result<scenario::Simulation> node =
+        scenario::Simulation::Start(described.input.description, planned->node().config);
+    ASSERT_TRUE(node.ok()) << node.error().Text();
+    for (int step = 0; step < 10; ++step) {
+      admission::NodeState state = node->state();
+      cpumanager::SetOffline(machine.cpus() - random.SomeOf(machine.cpus()), state.cpu);
+      node->SetState(state);
+      const PlannedNode object =
+          FromObjects(node->node(), node->state(), NodeObjectOf(*planned), {});
+      if (HasFailure()) return;
+      const std::string name = "pod-" + std::to_string(step);
+      PlannedPod pod = RandomPlanned(name, machine, random);
+      pod.pod.name = pod.pod.uid = name;
+      pod.undecided.clear();
+      const Verdict asked = object.Ask(pod);
+      if (asked.stage != Stage::kKubelet) continue;
+      Pod classed = pod.pod;
+      classed.stated_qos = QosOf(classed);
+      const scenario::Trial truth = node->Try(classed);
+      const bool fits = truth.admission.admitted();
+      const std::string place = "run " + std::to_string(run) + " step " + std::to_string(step) +
+                                " offline " + state.cpu.offline.ToString() + " " +
+                                MachineToNodeJson(machine);
+      ++seen[std::string(ToString(asked.outcome))];
+      if (asked.outcome != Outcome::kUndecided) {
+        EXPECT_EQ(asked.outcome == Outcome::kFits, fits) << place;
+      }
+      if (asked.outcome == Outcome::kRefused && !fits) {
+        EXPECT_EQ(asked.refusal->reason, truth.admission.refusal->reason) << place;
+      }
+      if (HasFailure()) return;
+      if (fits) node->SetState(truth.after);
+    }
+  }
+  EXPECT_GT(seen["fits"], runs / 2);
+  EXPECT_GT(seen["refused"], runs / 8);
   for (const auto& [what, count] : seen) RecordProperty(what, count);
 }
 

@@ -71,7 +71,7 @@ std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state,
 Refusal PolicyRefusal(std::string fault, std::string remedy);
 
 // What becomes of the pod's annotations, for `explain`: "numaTopologyPolicy Restricted by
-// annotation NAME". Empty: the pod asks for nothing.
+// annotation NAME". Empty: the pod has none of pod_policies.h.
 std::string DescribePodPolicy(const Node& node, const Pod& pod);
 
 }  // namespace alignd::admission

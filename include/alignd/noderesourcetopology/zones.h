@@ -16,9 +16,10 @@ namespace alignd::noderesourcetopology {
 
 // An amount of one resource: CPUs, bytes or devices.
 struct Amount {
-  uint64_t capacity = 0;     // all that there is
-  uint64_t allocatable = 0;  // without what is reserved for the system, and unhealthy devices
-  uint64_t available = 0;    // allocatable, and assigned to no container
+  uint64_t capacity = 0;  // all that there is
+  // Without what is reserved for the system, CPUs that are offline, and unhealthy devices.
+  uint64_t allocatable = 0;
+  uint64_t available = 0;  // allocatable, and assigned to no container
 
   friend bool operator==(const Amount&, const Amount&) = default;
 };
@@ -78,7 +79,7 @@ struct FreeCores {
 };
 
 // nullopt: without full-pcpus-only; cores have different numbers of CPUs or lie in two NUMA nodes;
-// or a core without reserved CPUs is assigned in part.
+// or a core without reserved CPUs is assigned or offline in part.
 std::optional<FreeCores> FreeCoresOf(const admission::Node& node,
                                      const admission::NodeState& state);
 

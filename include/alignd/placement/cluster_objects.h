@@ -15,15 +15,16 @@
 
 namespace alignd::placement {
 
-// Collects objects in any order. A value.
+// Collects objects in any order. An object that cannot be used concerns its node only
+// (FleetNode::problem). A value.
 class ClusterObjects {
  public:
   // Adds a Node, a NodeResourceTopology, a Pod, or a list of them. Returns false for an object of
   // another kind, which is not added. Pods that have ended are skipped, and so are
   // pods of the API server without spec.nodeName: they wait for a node. `file`: where it stands.
   // `node_of_pods`: the node of pods without spec.nodeName; empty: none.
-  // Errors: kInvalidArgument: as the readers; two objects of one name; an element of a list that is
-  // of another kind; a pod that has no node and is not from the API server.
+  // Errors: kInvalidArgument: an object without a usable name; two objects of one name; an element
+  // of a list that is of another kind; a pod that has no node and is not from the API server.
   Result<bool> Add(std::string_view json, const std::string& file,
                    const std::string& node_of_pods = {});
 
@@ -31,27 +32,36 @@ class ClusterObjects {
   // not be in them.
   void CompareWith(const ClusterObjects& earlier);
 
+  // Removes the NodeResourceTopology objects without a Node: if all objects were listed, their
+  // nodes are gone. Returns the names.
+  std::vector<std::string> RemoveWithoutNode();
+
   bool empty() const { return nodes_.empty() && topologies_.empty(); }
-  const std::map<std::string, TopologyObject>& topologies() const { return topologies_; }
+  // Of Nodes and of NodeResourceTopology objects.
+  std::set<std::string> Names() const;
 
   // The nodes in order of their names. Pods of nodes that are not there are not counted. `others`:
   // names of nodes that are described otherwise.
-  // Errors: as NodeOfObjects; a NodeResourceTopology without its Node; pods of `others`; pods, and
-  // no node.
+  // Errors: objects or pods of `others`; pods, and no node.
   Result<std::vector<FleetNode>> Nodes(const std::string& config,
                                        const std::set<std::string>& others = {}) const;
+
+  // One of Names(). It has a problem if one of its objects cannot be read, if they contradict each
+  // other, as NodeOfObjects, or if there is no Node.
+  FleetNode NodeNamed(const std::string& name, const std::string& config) const;
 
  private:
   struct Head;
 
   Result<Done> AddNode(std::string_view json, const Head& head);
-  Result<Done> AddTopology(std::string_view json);
+  Result<Done> AddTopology(std::string_view json, const Head& head);
   Result<Done> AddPod(std::string_view json, const Head& head, const std::string& file,
                       const std::string& node_of_pods);
 
-  std::map<std::string, NodeObject> nodes_;
-  std::map<std::string, TopologyObject> topologies_;
+  std::map<std::string, Result<NodeObject>> nodes_;
+  std::map<std::string, Result<TopologyObject>> topologies_;
   std::map<std::string, std::vector<BoundPod>> pods_;  // by node
+  std::map<std::string, Error> unread_pods_;           // by node: the first one
   std::set<std::string> pod_names_;
 };
 

@@ -110,8 +110,11 @@ struct FitResult {
   FitReport report;
   std::vector<Comparison> comparisons;
   std::vector<std::string> skipped;  // objects without pods
+  // Nodes that have a problem, with it. They decide about no pod.
+  std::vector<std::pair<std::string, Error>> unusable;
   // What a user should know about the nodes, and how many nodes each text is about.
   std::vector<std::pair<std::string, size_t>> notes;
+  std::vector<std::string> fleet_notes;  // likewise, about what was left out of the fleet
 };
 
 struct FitOptions {

@@ -46,9 +46,11 @@ struct LeftOut {
 class Fleet {
  public:
   // With `left_out`, nodes that MakePlannedNode refuses are added to it, and the fleet consists of
-  // the others: it can be empty.
-  // Errors: kInvalidArgument: as MakePlannedNode, without `left_out`; two nodes have one name;
-  // there is no node.
+  // the others: it can be empty. Nodes with a problem are no such nodes, and a node of objects of
+  // the cluster that MakePlannedNode refuses has a problem without `left_out`: they cannot decide
+  // about any pod.
+  // Errors: kInvalidArgument: as MakePlannedNode, without `left_out`, of another node, or if all
+  // nodes have a problem; two nodes have one name; there is no node.
   static Result<Fleet> Make(const std::vector<FleetNode>& nodes, ScoreStrategy strategy,
                             ForEach for_each = ForEachInTurn,
                             std::vector<LeftOut>* left_out = nullptr);
@@ -56,6 +58,8 @@ class Fleet {
   ScoreStrategy strategy() const { return strategy_; }
   size_t size() const { return names_.size(); }
   const std::string& NameOf(size_t node) const { return names_[node]; }
+  // The nodes that have a problem, by position.
+  const std::map<size_t, Error>& problems() const { return problems_; }
 
   struct Fitting {
     size_t node = 0;
@@ -132,6 +136,7 @@ class Fleet {
   ForEach for_each_;
   std::vector<std::string> names_;
   std::vector<StatePointer> states_;  // by node
+  std::map<size_t, Error> problems_;  // by node
   std::vector<std::unique_ptr<Shape>> shapes_;
   std::set<std::string> known_pods_;  // UIDs and names of pods that are on a node
 };

@@ -2,6 +2,7 @@
 // the pods that run on it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ struct FleetNode {
   // node whose assignments it does not have yet. `running` is empty then.
   std::vector<PlannedPod> counted = {};
   std::vector<PlannedPod> arriving = {};
+  // Why the node cannot be used. All else but the name and `counted` is empty then.
+  std::optional<Error> problem = {};
 
   friend bool operator==(const FleetNode&, const FleetNode&) = default;
 };
@@ -53,8 +56,17 @@ bool IsFleetNode(std::string_view json);
 Result<Done> UseFiles(FleetNode& node);
 
 // The node with all its pods.
-// Errors: kInvalidArgument: what is wrong with a part, or how they do not fit together.
+// Errors: kInvalidArgument: what is wrong with a part, or how they do not fit together; its
+// problem.
 Result<PlannedNode> MakePlannedNode(const FleetNode& node);
+
+// In place of a node that has that problem: it can decide about no pod, and has the pods of the
+// node.
+PlannedNode MakeUnusableNode(const FleetNode& node, const Error& problem);
+
+// The error without the name of the node at its beginning: the same text for all nodes that have
+// the same problem.
+Error WithoutNodeName(const Error& error, const std::string& name);
 
 // Another setting of all nodes: what `--compare KEY=VALUE` names.
 struct ConfigChange {

@@ -50,6 +50,8 @@ struct NodeInput {
   std::set<std::string> generated_ids = {};
   // The description is made up from a NodeResourceTopology object: what is known of the node.
   std::optional<ObjectView> object_view = {};
+  // Why nothing can be decided, not even by the scheduler's sums; empty: it can.
+  std::string unusable = {};
 
   friend bool operator==(const NodeInput&, const NodeInput&) = default;
 };
@@ -61,7 +63,7 @@ struct NodeInput {
 Result<NodeInput> ReadNodeInput(std::string_view json);
 
 // Reads a v1 Node, as `kubectl get node NAME -o json` prints it.
-// Errors: kInvalidArgument with the path of the fault.
+// Errors: kInvalidArgument with the path of the fault, and what to do.
 Result<NodeObject> ReadNodeObject(std::string_view json);
 
 // Whether the JSON text is an object with `kind: Node`.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -60,6 +61,8 @@ struct PodPolicies {
   // Why numa-topology-spec cannot be followed: the annotation, the value, and what is allowed.
   // Empty: it can, or the pod has none.
   std::string fault = {};
+  // Names of annotations that no node follows (NoteUnsupported).
+  std::set<std::string> unsupported = {};
 
   // resource-spec. "Default" is kFullPcpus, as in Koordinator's own configuration.
   std::optional<CpuBindPolicy> required_bind = {};

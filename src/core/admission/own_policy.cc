@@ -8,6 +8,7 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/pod/unsupported_annotations.h"
 #include "core/admission/held_resources.h"
 #include "core/admission/own_cpus.h"
 #include "core/admission/own_status.h"
@@ -207,6 +208,10 @@ std::string DescribePodPolicy(const Node& node, const Pod& pod) {
   DescribeTopology(node, pod, texts);
   DescribeSpec(node, pod, texts);
   DescribeStatus(node, pod, texts);
+  if (std::string unsupported = DescribeUnsupported(pod.policies.unsupported);
+      !unsupported.empty()) {
+    texts.push_back(std::move(unsupported));
+  }
   std::string all;
   for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
   return all;

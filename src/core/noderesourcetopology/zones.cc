@@ -9,8 +9,10 @@ namespace {
 Amount Cpus(const admission::Node& node, const admission::NodeState& state, int position) {
   const CpuSet& cpus = node.machine.CpusInNuma(position);
   const auto count = [](const CpuSet& set) { return static_cast<uint64_t>(set.Count()); };
-  if (!node.cpu) return {count(cpus), count(cpus), count(cpus)};
-  const CpuSet allocatable = cpus - node.cpu->reserved;
+  // Those that are offline are allocated to no further container.
+  const CpuSet online = cpus - state.cpu.offline;
+  if (!node.cpu) return {count(cpus), count(online), count(online)};
+  const CpuSet allocatable = online - node.cpu->reserved;
   return {count(cpus), count(allocatable), count(allocatable & state.cpu.default_set)};
 }
 

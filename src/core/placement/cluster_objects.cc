@@ -60,6 +60,7 @@ void Compare(const BoundPod& before, BoundPod& bound) {
 // What says where an object belongs. Empty: it is absent, or no text.
 struct ClusterObjects::Head {
   std::string name;
+  std::string name_space;
   std::string uid;
   std::string node;  // spec.nodeName
 };
@@ -93,13 +94,14 @@ Result<bool> ClusterObjects::Add(std::string_view text, const std::string& file,
     return true;
   }
   const Head head = {.name = TextAt(*parsed, "metadata", "name"),
+                     .name_space = TextAt(*parsed, "metadata", "namespace"),
                      .uid = TextAt(*parsed, "metadata", "uid"),
                      .node = TextAt(*parsed, "spec", "nodeName")};
   Result<Done> added = Done{};
   if (kind == "Node") {
     added = AddNode(text, head);
   } else if (kind == noderesourcetopology::kKind) {
-    added = AddTopology(text);
+    added = AddTopology(text, head);
   } else if (kind == "Pod") {
     added = AddPod(text, head, file, node_of_pods);
   } else {
@@ -110,23 +112,21 @@ Result<bool> ClusterObjects::Add(std::string_view text, const std::string& file,
 }
 
 Result<Done> ClusterObjects::AddNode(std::string_view text, const Head& head) {
-  Result<NodeObject> node = ReadNodeObject(text);
-  if (!node.ok()) return node.error().In("Node " + head.name);
-  const Result<Done> named = CheckNodeName(node->name);
+  const Result<Done> named = CheckNodeName(head.name);
   if (!named.ok()) return named.error().In("Node: metadata");
-  const std::string name = node->name;
-  if (!nodes_.emplace(name, *std::move(node)).second) {
-    return BadObject("two Node objects are named " + name, "give each once");
+  Result<NodeObject> node = ReadNodeObject(text);
+  if (!node.ok()) node = node.error().In("Node " + head.name);
+  if (!nodes_.emplace(head.name, std::move(node)).second) {
+    return BadObject("two Node objects are named " + head.name, "give each once");
   }
   return Done{};
 }
 
-Result<Done> ClusterObjects::AddTopology(std::string_view text) {
+Result<Done> ClusterObjects::AddTopology(std::string_view text, const Head& head) {
   Result<TopologyObject> object = ReadTopologyObject(text);
-  if (!object.ok()) return object.error();
-  const std::string name = object->name;
-  if (!topologies_.emplace(name, *std::move(object)).second) {
-    return BadObject("two NodeResourceTopology objects are named " + name, "give each once");
+  if (!object.ok() && !CheckNodeName(head.name).ok()) return object.error();
+  if (!topologies_.emplace(head.name, std::move(object)).second) {
+    return BadObject("two NodeResourceTopology objects are named " + head.name, "give each once");
   }
   return Done{};
 }
@@ -141,9 +141,14 @@ Result<Done> ClusterObjects::AddPod(std::string_view text, const Head& head,
                      "server has them");
   }
   Result<std::optional<BoundPod>> read = ReadBoundPod(text, file);
-  if (!read.ok()) return read.error();
+  if (!read.ok()) {
+    Error error = read.error().In("Pod " + head.name_space + "/" + head.name);
+    if (error.remedy.empty()) error.remedy = "give the pod as the API server has it";
+    unread_pods_.emplace(node, std::move(error));
+    return Done{};
+  }
   if (!*read) return Done{};  // it has ended
-  const std::string name = (*read)->pod.pod.name_space + "/" + (*read)->pod.pod.name;
+  const std::string name = KeyOf(**read);
   if (!pod_names_.insert(name).second) {
     return BadObject("two pods are named " + name, "give each once");
   }
@@ -169,31 +174,64 @@ void ClusterObjects::CompareWith(const ClusterObjects& earlier) {
   }
 }
 
+std::vector<std::string> ClusterObjects::RemoveWithoutNode() {
+  std::vector<std::string> removed;
+  for (auto object = topologies_.begin(); object != topologies_.end();) {
+    if (nodes_.contains(object->first)) {
+      ++object;
+    } else {
+      removed.push_back(object->first);
+      object = topologies_.erase(object);
+    }
+  }
+  return removed;
+}
+
+std::set<std::string> ClusterObjects::Names() const {
+  std::set<std::string> names;
+  for (const auto& [name, node] : nodes_) names.insert(name);
+  for (const auto& [name, object] : topologies_) names.insert(name);
+  return names;
+}
+
+FleetNode ClusterObjects::NodeNamed(const std::string& name, const std::string& config) const {
+  const auto node = nodes_.find(name);
+  const auto object = topologies_.find(name);
+  const auto of_node = pods_.find(name);
+  const std::vector<BoundPod> none;
+  const std::vector<BoundPod>& pods = of_node == pods_.end() ? none : of_node->second;
+  const auto make = [&]() -> Result<FleetNode> {
+    if (object != topologies_.end() && !object->second.ok()) return object->second.error();
+    if (node == nodes_.end()) {
+      return BadObject("NodeResourceTopology " + name + ": there is no Node " + name,
+                       kGiveAllAtOnce);
+    }
+    if (!node->second.ok()) return node->second.error();
+    if (const auto pod = unread_pods_.find(name); pod != unread_pods_.end()) return pod->second;
+    return object == topologies_.end()
+               ? NodeWithoutTopology(*node->second, pods)
+               : NodeOfObjects(*object->second, *node->second, pods, config);
+  };
+  Result<FleetNode> made = make();
+  if (made.ok()) return *std::move(made);
+  FleetNode unusable;
+  unusable.name = name;
+  unusable.problem = made.error();
+  for (const BoundPod& pod : pods) unusable.counted.push_back(pod.pod);
+  return unusable;
+}
+
 Result<std::vector<FleetNode>> ClusterObjects::Nodes(const std::string& config,
                                                      const std::set<std::string>& others) const {
-  std::vector<FleetNode> made;
-  for (const auto& [name, object] : topologies_) {
-    if (nodes_.contains(name)) continue;
-    return BadObject("NodeResourceTopology " + name + ": there is no Node " + name, kGiveAllAtOnce);
-  }
   const auto lonely = std::ranges::find_if(
-      pods_, [&](const auto& one) { return others.contains(one.first) || nodes_.empty(); });
+      pods_, [&](const auto& one) { return others.contains(one.first) || empty(); });
   if (lonely != pods_.end()) {
     return BadObject("there are pods of node " + lonely->first + ", and no Node of that name",
                      "put the pods into the directory of the node, or give the Node and its "
                      "NodeResourceTopology");
   }
-  for (const auto& [name, node] : nodes_) {
-    const auto of_node = pods_.find(name);
-    const std::vector<BoundPod> none;
-    const std::vector<BoundPod>& pods = of_node == pods_.end() ? none : of_node->second;
-    const auto object = topologies_.find(name);
-    Result<FleetNode> one = object == topologies_.end()
-                                ? NodeWithoutTopology(node, pods)
-                                : NodeOfObjects(object->second, node, pods, config);
-    if (!one.ok()) return one.error();
-    made.push_back(*std::move(one));
-  }
+  std::vector<FleetNode> made;
+  for (const std::string& name : Names()) made.push_back(NodeNamed(name, config));
   return made;
 }
 

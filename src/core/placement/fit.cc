@@ -196,15 +196,17 @@ Result<Comparison> Compare(const std::vector<FleetNode>& nodes, const ConfigChan
   comparison.change = change;
   std::vector<FleetNode> changed;
   std::vector<LeftOut> left_out;
+  bool is_any_changed = false;
   for (FleetNode node : nodes) {
-    const Result<Done> applied = Apply(change, node);
+    const Result<Done> applied = node.problem ? Done{} : Apply(change, node);
     if (applied.ok()) {
+      is_any_changed = is_any_changed || !node.problem;
       changed.push_back(std::move(node));
     } else {
       left_out.push_back({node.name, applied.error()});
     }
   }
-  if (changed.empty() && !left_out.empty()) return left_out.front().error;
+  if (!is_any_changed && !left_out.empty()) return left_out.front().error;
   Result<Fleet> fleet = Fleet::Make(changed, strategy, for_each, &left_out);
   if (!fleet.ok()) return fleet.error();
   std::map<std::string, std::vector<std::string>> reasons;
@@ -240,6 +242,9 @@ Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vecto
     for (const std::string& note : fleet->StateOf(node).notes()) ++notes[note];
   }
   result.notes.assign(notes.begin(), notes.end());
+  for (const auto& [node, problem] : fleet->problems()) {
+    result.unusable.emplace_back(fleet->NameOf(node), problem);
+  }
   Result<FitReport> report = Fit(*fleet, pods, options.fill, decidable);
   if (!report.ok()) return report.error();
   result.report = *std::move(report);

@@ -126,6 +126,11 @@ std::string FitJson(const FitResult& result) {
   for (const auto& [text, nodes] : result.notes) {
     notes.push_back({{"text", text}, {"nodes", nodes}});
   }
+  for (const std::string& note : result.fleet_notes) notes.push_back({{"text", note}});
+  Json unusable = Json::array();
+  for (const auto& [node, problem] : result.unusable) {
+    unusable.push_back({{"node", node}, {"reason", problem.message}, {"remedy", problem.remedy}});
+  }
   return Dumped({{"score", result.score},
                  {"nodes", result.nodes.size()},
                  {"pods", result.report.pods},
@@ -134,6 +139,7 @@ std::string FitJson(const FitResult& result) {
                  {"undecided", result.report.undecided},
                  {"workloads", std::move(workloads)},
                  {"comparisons", std::move(comparisons)},
+                 {"unusable", std::move(unusable)},
                  {"skipped", result.skipped},
                  {"notes", std::move(notes)}});
 }

@@ -39,7 +39,8 @@ std::string RoughKeyOf(const FleetNode& node) {
 
 bool IsAlike(const FleetNode& a, const FleetNode& b) {
   return a.input == b.input && a.config == b.config && a.files == b.files &&
-         a.running == b.running && a.counted == b.counted && a.arriving == b.arriving;
+         a.running == b.running && a.counted == b.counted && a.arriving == b.arriving &&
+         !a.problem && !b.problem;
 }
 
 }  // namespace
@@ -82,8 +83,13 @@ Result<Done> Fleet::AddNodes(const std::vector<FleetNode>& nodes, std::vector<Le
       continue;
     }
     Result<PlannedNode> planned = MakePlannedNode(node);
-    if (!planned.ok() && left_out == nullptr) return planned.error();
-    if (!planned.ok()) {
+    const bool is_of_objects = node.problem || node.input.object_view;
+    if (!planned.ok() && (node.problem || (is_of_objects && left_out == nullptr))) {
+      problems_.emplace(names_.size(), planned.error());
+      planned = MakeUnusableNode(node, planned.error());
+    } else if (!planned.ok() && left_out == nullptr) {
+      return planned.error();
+    } else if (!planned.ok()) {
       left_out->push_back({node.name, planned.error()});
       continue;
     }
@@ -92,6 +98,7 @@ Result<Done> Fleet::AddNodes(const std::vector<FleetNode>& nodes, std::vector<Le
     similar.push_back({&node, std::make_shared<State>(*std::move(planned))});
     states_.push_back(similar.back().state);
   }
+  if (left_out == nullptr && problems_.size() == size()) return problems_.begin()->second;
   return Done{};
 }
 

@@ -166,6 +166,7 @@ Result<Done> UseFiles(FleetNode& node) {
 }
 
 Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node) {
+  if (fleet_node.problem) return *fleet_node.problem;
   const std::string place = "node " + fleet_node.name;
   if (fleet_node.config.empty()) {
     return BadNode(place + " has no KubeletConfiguration",
@@ -188,6 +189,28 @@ Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node) {
   for (const PlannedPod& pod : fleet_node.counted) node->CountRunning(pod);
   for (const PlannedPod& pod : fleet_node.arriving) node->AddArriving(pod);
   return node;
+}
+
+PlannedNode MakeUnusableNode(const FleetNode& node, const Error& problem) {
+  NodeInput input;
+  input.description.machine = *Machine::Make({{0, 0, 0, 0, 0}}, {NumaNode{}});
+  input.unusable = WithoutNodeName(problem, node.name).Text();
+  KubeletConfig config;
+  config.eviction_hard_memory.clear();
+  PlannedNode made = *PlannedNode::Make(std::move(input), config, /*pod_limit=*/0, NodeFiles{});
+  for (const auto* const pods : {&node.running, &node.counted, &node.arriving}) {
+    for (const PlannedPod& pod : *pods) made.CountRunning(pod);
+  }
+  return made;
+}
+
+Error WithoutNodeName(const Error& error, const std::string& name) {
+  for (const char* const kind : {"NodeResourceTopology", "Node", "node"}) {
+    const std::string start = std::string(kind) + " " + name;
+    if (!error.message.starts_with(start + ": ")) continue;
+    return {error.code, kind + error.message.substr(start.size()), error.remedy};
+  }
+  return error;
 }
 
 }  // namespace alignd::placement

@@ -275,16 +275,25 @@ Result<NodeObject> ReadNodeObject(std::string_view text) {
   if (!parsed.ok()) return parsed.error();
   const View top(*parsed, "");
   NodeObject node;
+  const auto with_remedy = [](Error error, const char* remedy) {
+    if (error.remedy.empty()) error.remedy = remedy;
+    return error;
+  };
+  constexpr char kGiveAsIs[] = "give the Node as kubectl get nodes -o json prints it";
+  // A Node that was made by hand, or whose kubelet has not reported yet.
+  constexpr char kNotReported[] =
+      "see the log of the node's kubelet, which has not reported yet; delete the Node if there is "
+      "no such node";
   const Result<Done> spec = ReadNodeSpec(top, node);
-  if (!spec.ok()) return spec.error();
+  if (!spec.ok()) return with_remedy(spec.error(), kGiveAsIs);
   const Result<View> status = top.Require("status");
-  if (!status.ok()) return status.error();
+  if (!status.ok()) return with_remedy(status.error(), kNotReported);
   const Result<View> allocatable = status->Require("allocatable");
-  if (!allocatable.ok()) return allocatable.error();
+  if (!allocatable.ok()) return with_remedy(allocatable.error(), kNotReported);
   Result<ResourceList> amounts = ReadResourceList(*allocatable);
-  if (!amounts.ok()) return amounts.error();
+  if (!amounts.ok()) return with_remedy(amounts.error(), kGiveAsIs);
   Result<ResourceList> capacity = ReadResourceList(*status, "capacity");
-  if (!capacity.ok()) return capacity.error();
+  if (!capacity.ok()) return with_remedy(capacity.error(), kGiveAsIs);
   node.allocatable = *std::move(amounts);
   node.capacity = *std::move(capacity);
   return node;

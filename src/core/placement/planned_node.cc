@@ -184,6 +184,7 @@ std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) co
 
 std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
                                                       const ResourceList& requests) const {
+  if (!input_->unusable.empty()) return {input_->unusable};
   std::vector<std::string> reasons = pod.undecided;
   for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
   if (!input_->object_view) return reasons;
@@ -203,7 +204,9 @@ std::optional<Verdict> PlannedNode::BeforeKubelet(const PlannedPod& pod,
     return Ended(Outcome::kRefused, Stage::kValidation,
                  {"AlreadyExists", "the node has another pod named " + name});
   }
-  if (std::optional<Verdict> refused = RefusedByScheduler(pod, requests)) return refused;
+  if (input_->unusable.empty()) {
+    if (std::optional<Verdict> refused = RefusedByScheduler(pod, requests)) return refused;
+  }
   std::vector<std::string> undecided = UndecidedItself(pod, requests);
   if (undecided.empty()) undecided = UndecidedBefore(pod.pod.uid);
   if (undecided.empty()) return std::nullopt;

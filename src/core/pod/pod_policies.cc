@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/pod/unsupported_annotations.h"
 #include "core/json/json_view.h"
 
 namespace alignd {
@@ -240,6 +241,7 @@ std::string_view ToString(CpuExclusivePolicy policy) {
 }
 
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies) {
+  NoteUnsupported(annotation, policies.unsupported);
   const auto known = std::ranges::find(Annotations(), annotation, &Annotation::name);
   if (known == Annotations().end()) return;
   const Result<Done> read = ReadAnnotation(*known, value, policies);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "control/control_client.h"
+#include "daemon/config_changes.h"
 #include "daemon_fixture.h"
 
 namespace alignd::daemon {
@@ -194,6 +195,25 @@ TEST_F(DaemonLifecycle, StopsQuicklyWhileTheRuntimeHangs) {
   EXPECT_FALSE(start.get().ok());
   EXPECT_FALSE(status.get().ok());
   EXPECT_TRUE(runtime_->Requests("StartContainer").size() == 1);
+}
+
+// An editor or an administrator may write the file at any moment of a start: the configuration that
+// applies, and the text that alignd goes back to if a change fails, are of one reading.
+TEST_F(DaemonLifecycle, TheConfigurationIsReadOnceAtTheStart) {
+  Start();
+  const std::string applied = ReadText(DaemonOptions().config);
+  tree_.Write({"config.yaml", "cpuManagerPolicy: static\nreservedSystemCPUs: \"0-3\"\n"});
+  const Options options = DaemonOptions();
+  ConfigChanges changes(options, [] {});
+  changes.Started(daemon_->StartedWith());
+  const WantedChange change = changes.Take();
+  EXPECT_EQ(change.applied, applied);
+  ASSERT_TRUE(change.text.ok());
+  EXPECT_NE(*change.text, applied);
+  const auto node = changes.NodeFor(
+      daemon_->node().machine, {.request = {}, .number = 0, .applied = {}, .text = change.applied});
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->config, daemon_->node().config);
 }
 
 TEST_F(DaemonLifecycle, SecondDaemonOnTheSameStateIsRefused) {

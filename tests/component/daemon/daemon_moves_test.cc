@@ -380,5 +380,54 @@ TEST_F(DaemonMoves, TheNewCpusAreRebuiltIfTheFilesAreLost) {
   watch_.OnEvent(nullptr);
 }
 
+// Cgroups of version 1 or 2, whose parents an administrator has narrowed.
+class DaemonMovesBelow : public DaemonMoves, public ::testing::WithParamInterface<bool> {
+ protected:
+  DaemonMovesBelow() : cgroups_(CgroupRoot(), GetParam(), "0-27") {
+    watch_.OnEvent([this](const RuntimeModel::Event& event) { cgroups_.Apply(event); });
+  }
+  ~DaemonMovesBelow() override { watch_.OnEvent({}); }
+
+  // The cgroup of the container's pod has these CPUs.
+  void NarrowPodOf(const Running& running, const std::string& cpus) const {
+    const std::string path =
+        fs::path(runtime_->FindContainer(running.container)->cgroup).parent_path();
+    const std::string of_pod = (GetParam() ? "cgroup" : "cgroup/cpuset") + path;
+    for (const std::string name :
+         {"/cpuset.cpus", GetParam() ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"}) {
+      tree_.Write({of_pod + name, cpus + "\n"});
+    }
+    for (const std::string name :
+         {"/cpuset.mems", GetParam() ? "/cpuset.mems.effective" : "/cpuset.effective_mems"}) {
+      tree_.Write({of_pod + name, "0-1\n"});
+    }
+  }
+
+  FakeCgroups cgroups_;
+};
+INSTANTIATE_TEST_SUITE_P(CgroupVersions, DaemonMovesBelow, ::testing::Values(false, true),
+                         [](const auto& unified) { return unified.param ? "v2" : "v1"; });
+
+// Of version 2, the kernel would run the container on the CPUs that both have: on fewer, or, if
+// there are none, on all of the parent's.
+TEST_P(DaemonMovesBelow, ACgroupAboveWithoutTheNewCpusRefusesTheMove) {
+  StartThree();
+  NarrowPodOf(b_, "0-7");
+  const size_t updates = runtime_->Requests(kUpdateCall).size();
+  const std::string outcome = Apply(ConfigWith("0-1,4"));
+  EXPECT_NE(outcome.find("failed: a container could not be moved: container app of pod b: the "
+                         "container is assigned CPUs 5-6,8, but cgroup /"),
+            std::string::npos)
+      << outcome;
+  EXPECT_NE(outcome.find(" may use CPUs 0-7 only"), std::string::npos) << outcome;
+  EXPECT_EQ(runtime_->Requests(kUpdateCall).size(), updates) << "a container was moved";
+  ExpectAsBefore();
+  EXPECT_EQ(ConfigFile(), ConfigWith("0"));
+
+  NarrowPodOf(b_, "0-8");
+  EXPECT_EQ(Apply(ConfigWith("0-1,4")), "applied") << alignd_->Log();
+  ExpectMoved();
+}
+
 }  // namespace
 }  // namespace alignd::daemon

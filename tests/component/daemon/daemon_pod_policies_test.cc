@@ -4,11 +4,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "alignd/pod/pod_policies.h"
 #include "control/control_client.h"
 #include "core/pod_builder.h"
 #include "daemon_fixture.h"
+#include "edge/process.h"
+#include "edge/status_conditions.h"
 #include "reload_fixture.h"
 #include "simulator/pods_api.h"
 
@@ -189,6 +192,37 @@ TEST_F(DaemonPodPolicies, APodOfTheSharedPoolIsAdmittedWhateverItsAnnotationSays
     const v1::PodSandboxConfig pod = PodAsking("shared", spec);
     EXPECT_TRUE(Create(Run(pod), pod, Shared()).status.ok()) << spec;
   }
+}
+
+// Annotations of cri-resource-manager and nri-plugins change nothing, and are named.
+TEST_F(DaemonPodPolicies, AnnotationsThatAreNotSupportedAreNamedUntilTheLastPodHasGone) {
+  Start(StaticConfig(""));
+  std::vector<Running> running;
+  for (const std::string uid : {"a", "b"}) {
+    v1::PodSandboxConfig pod = PodConfig(uid);
+    (*pod.mutable_annotations())["prefer-shared-cpus.resource-policy.nri.io/pod"] = "true";
+    (*pod.mutable_annotations())["memory-type.resource-policy.nri.io/container.app"] = "hbm";
+    running.push_back(RunOne(pod, Pinned(2)));
+    EXPECT_EQ(LastDecision().asked(),
+              "app: 2 exclusive CPUs; annotations memory-type.resource-policy.nri.io, "
+              "prefer-shared-cpus.resource-policy.nri.io are not supported");
+  }
+  const auto named = [this] {
+    return testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                 reconcile::ConditionType::kUnsupportedAnnotation);
+  };
+  const auto names = [&](const std::string& pod) {
+    const auto found = named();
+    return found.size() == 1 &&
+           found[0].message().ends_with("memory-type.resource-policy.nri.io (pod " + pod +
+                                        "), prefer-shared-cpus.resource-policy.nri.io (pod " + pod +
+                                        ")");
+  };
+  EXPECT_TRUE(testing::WaitUntil([&] { return names("default/pod-a"); }));
+  ASSERT_TRUE(RemoveSandbox(running[0].sandbox).ok());
+  EXPECT_TRUE(testing::WaitUntil([&] { return names("default/pod-b"); }));
+  ASSERT_TRUE(RemoveSandbox(running[1].sandbox).ok());
+  EXPECT_TRUE(testing::WaitUntil([&] { return named().empty(); }));
 }
 
 class DaemonMovedPodPolicies : public DaemonReload {

@@ -122,6 +122,16 @@ TEST_F(OwnPolicyTest, IsIgnoredUnlessTheOperatorAllowsIt) {
                 "does not have numaTopologyPolicy");
     }
     EXPECT_EQ(DescribePodPolicy(off, plain), "");
+    // What alignd does not support changes nothing, and is named.
+    plain.policies.unsupported = {"memory-type.resource-policy.nri.io"};
+    EXPECT_EQ(Decide(off, plain).assignments, expected.assignments);
+    EXPECT_EQ(DescribePodPolicy(off, plain),
+              "annotation memory-type.resource-policy.nri.io is not supported");
+    faulty.policies.unsupported = plain.policies.unsupported;
+    EXPECT_EQ(DescribePodPolicy(off, faulty),
+              "annotation scheduling.koordinator.sh/numa-topology-spec is ignored: podPolicies "
+              "does not have numaTopologyPolicy; annotation memory-type.resource-policy.nri.io is "
+              "not supported");
   }
 }
 

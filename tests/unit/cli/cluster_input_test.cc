@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "../extender/fake_reader.h"
@@ -24,12 +25,12 @@ std::string ClusterNodeText(const std::string& name) {
 class ClusterInput : public ::testing::Test {
  protected:
   void Give(const std::string& body) { answers_->Add({.parts = {body}}); }
-  Result<placement::ClusterObjects> List() {
+  Result<ListedCluster> List() {
     extender::FakeReader reader(answers_);
     return ListCluster(reader);
   }
   std::string Fault() {
-    const Result<placement::ClusterObjects> listed = List();
+    const Result<ListedCluster> listed = List();
     return listed.ok() ? "none" : listed.error().Text();
   }
 
@@ -43,9 +44,9 @@ TEST_F(ClusterInput, ListsAllPagesOfAllKinds) {
   Give(ClusterList(ClusterNodeText("a"), R"(,"continue":"a/1","remainingItemCount":1)"));
   Give(ClusterList(ClusterNodeText("b")));
   Give(ClusterList(""));
-  const Result<placement::ClusterObjects> listed = List();
+  const Result<ListedCluster> listed = List();
   ASSERT_TRUE(listed.ok()) << listed.error().Text();
-  const auto nodes = listed->Nodes("");
+  const auto nodes = listed->objects.Nodes("");
   ASSERT_TRUE(nodes.ok()) << nodes.error().Text();
   EXPECT_EQ(nodes->size(), 2U);
   const std::vector<std::string> paths = answers_->paths();
@@ -66,9 +67,9 @@ TEST_F(ClusterInput, BeginsAgainWhenAPageHasExpired) {
   Give(ClusterList(""));
   Give(ClusterList(ClusterNodeText("b")));
   Give(ClusterList(""));
-  const Result<placement::ClusterObjects> listed = List();
+  const Result<ListedCluster> listed = List();
   ASSERT_TRUE(listed.ok()) << listed.error().Text();
-  const auto nodes = listed->Nodes("");
+  const auto nodes = listed->objects.Nodes("");
   ASSERT_TRUE(nodes.ok()) << nodes.error().Text();
   ASSERT_EQ(nodes->size(), 1U);
   EXPECT_EQ(nodes->front().name, "b");
@@ -91,14 +92,55 @@ TEST_F(ClusterInput, APodThatStartsMeanwhileIsUndecided) {
         R"("4","allocatable":"4","available":"4"}]}]})"));
     Give(ClusterList(ClusterNodeText("a")));
     give("Running");
-    const Result<placement::ClusterObjects> listed = List();
+    const Result<ListedCluster> listed = List();
     if (!listed.ok()) return listed.error().Text();
-    const auto nodes = listed->Nodes(R"({"topologyManagerPolicy":"none"})");
+    const auto nodes = listed->objects.Nodes(R"({"topologyManagerPolicy":"none"})");
     if (!nodes.ok()) return nodes.error().Text();
     return nodes->front().input.object_view->unknown;
   };
   EXPECT_EQ(answer("Running"), "");
   EXPECT_TRUE(answer("Pending").starts_with("pod ns/p is starting")) << answer("Pending");
+}
+
+// The lists are complete: the node of the object has gone.
+TEST_F(ClusterInput, NotesObjectsWithoutANode) {
+  Give(ClusterList(""));
+  std::string objects;
+  for (const char* const name : {"gone-1", "gone-2", "gone-3", "gone-4"}) {
+    objects += (objects.empty() ? "" : ",") + (R"({"metadata":{"name":")" + std::string(name)) +
+               R"("},"zones":[]})";
+  }
+  Give(ClusterList(objects));
+  Give(ClusterList(ClusterNodeText("a")));
+  Give(ClusterList(""));
+  const Result<ListedCluster> listed = List();
+  ASSERT_TRUE(listed.ok()) << listed.error().Text();
+  EXPECT_EQ(listed->objects.Names(), std::set<std::string>{"a"});
+  ASSERT_EQ(listed->notes.size(), 1U);
+  EXPECT_TRUE(listed->notes[0].starts_with(
+      "NodeResourceTopology gone-1, gone-2, gone-3 and 1 more: there is no Node of that name"))
+      << listed->notes[0];
+}
+
+TEST_F(ClusterInput, ANodeThatCannotBeReadConcernsNoOther) {
+  Give(ClusterList(""));
+  Give(ClusterList(""));
+  Give(ClusterList(ClusterNodeText("a") + R"(,{"metadata":{"name":"b"},"status":{}})"));
+  Give(ClusterList(""));
+  const Result<ListedCluster> listed = List();
+  ASSERT_TRUE(listed.ok()) << listed.error().Text();
+  const auto nodes = listed->objects.Nodes("");
+  ASSERT_TRUE(nodes.ok()) << nodes.error().Text();
+  ASSERT_EQ(nodes->size(), 2U);
+  EXPECT_FALSE((*nodes)[0].problem);
+  ASSERT_TRUE((*nodes)[1].problem);
+  EXPECT_EQ((*nodes)[1].problem->message, "Node b: status.allocatable: is missing");
+}
+
+TEST_F(ClusterInput, AClusterWithoutNodesIsNamed) {
+  for (int i = 0; i < 4; ++i) Give(ClusterList(""));
+  EXPECT_NE(Fault().find("the cluster has no Node; see with kubectl get nodes"), std::string::npos)
+      << Fault();
 }
 
 TEST_F(ClusterInput, RefusesListsThatAreNotComplete) {

@@ -391,6 +391,33 @@ TEST_F(FitCommand, RefusesAWrongNumberOfReplicas) {
   EXPECT_TRUE(printed.out.ends_with("1 of 2 admitted, 1 refused\n")) << printed.out;
 }
 
+// One of the objects cannot be used: the others are answered, and the exit status says so.
+TEST_F(FitCommand, AnswersBesideANodeThatCannotBeUsed) {
+  Put("nrt.yaml",
+      "apiVersion: topology.node.k8s.io/v1alpha2\nkind: NodeResourceTopology\n"
+      "metadata: {name: w}\n");
+  Put("w.yaml", NodeObjectText("w", "39"));
+  const Printed printed =
+      FitOn({"--nodes", "@nodes", "--nodes", "@nrt.yaml", "--nodes", "@w.yaml"});
+  EXPECT_EQ(printed.status, 2) << printed.err;
+  EXPECT_TRUE(printed.out.starts_with("Pod default/p: 1 of 4 nodes can take it\n")) << printed.out;
+  EXPECT_NE(printed.out.find("  1 node (w): cannot be decided: Undecided: NodeResourceTopology: "
+                             "zones: there is none; "),
+            std::string::npos)
+      << printed.out;
+  EXPECT_NE(printed.out.find("\n1 node cannot be used (w): NodeResourceTopology: zones: there is "
+                             "none; "),
+            std::string::npos)
+      << printed.out;
+  const Printed data =
+      FitOn({"--nodes", "@nodes", "--nodes", "@nrt.yaml", "--nodes", "@w.yaml", "-o", "json"});
+  const auto parsed = nlohmann::json::parse(data.out, nullptr, false);
+  EXPECT_EQ(data.status, 2);
+  EXPECT_EQ(parsed["unusable"][0]["node"], "w") << data.out;
+  EXPECT_EQ(parsed["unusable"][0]["reason"], "NodeResourceTopology w: zones: there is none");
+  EXPECT_NE(parsed["unusable"][0]["remedy"], "");
+}
+
 // The same pod on the same node gets the same CPUs.
 TEST_F(FitCommand, AgreesWithSimulate) {
   const Printed simulated = Run({"simulate", "--node", "@nodes/large.json", "--config",

@@ -117,6 +117,111 @@ TEST_F(OfflinePlan, IsRefusedWhereTheFilesDoNotSuffice) {
   ExpectRefused({}, "is not a directory that can be read");
 }
 
+// A node without a policy of its own. The files do not say what its pods ask for by annotation.
+class OfflinePlanOfPods : public OfflinePlan {
+ protected:
+  static constexpr char kChoosing[] =
+      "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\npodPolicies: [numaTopologyPolicy]\n";
+
+  // Of the pods: `p` app and log; `q` app.
+  void Assign(const std::string& app, const std::string& log, const std::string& other) {
+    cpumanager::CpuState state;
+    state.default_set = *CpuSet::Parse("0-5");
+    const auto assign = [&state](const char* uid, const char* name, const std::string& cpus) {
+      if (cpus.empty()) return;
+      state.assignments[uid][name] = *CpuSet::Parse(cpus);
+      state.default_set -= *CpuSet::Parse(cpus);
+    };
+    assign("p", "app", app);
+    assign("p", "log", log);
+    assign("q", "app", other);
+    node_.Write("/var/lib/alignd/cpu_manager_state",
+                checkpoint::FormatCpuCheckpoint("static", state, checkpoint::StateForm::kPlain));
+    std::filesystem::remove(StateDir() / "memory_manager_state");
+    files_ = node_.All();
+  }
+  testing::Printed PlanFrom(const std::string& config, std::vector<std::string> more) {
+    node_.Write("/current.yaml", config);
+    files_ = node_.All();
+    more.insert(more.end(), {"--current-config", (node_.root() / "current.yaml").string(),
+                             "--config", (node_.root() / "current.yaml").string()});
+    return Plan(std::move(more));
+  }
+};
+
+TEST_F(OfflinePlanOfPods, AMoveThatDependsOnAPolicyIsUndecided) {
+  Assign("3-4", "", "2");
+  const std::vector<std::string> change = {"--reserved-cpus", "0,3", "--may-move", "if-needed"};
+  const std::string none = "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n";
+  const testing::Printed moves = PlanFrom(none, change);
+  EXPECT_EQ(moves.status, 0) << moves.out << moves.err;
+  EXPECT_TRUE(MovingNode::Has(moves.out, "+ pod p app: CPUs 1,4\n")) << moves.out;
+  // With each of the policies, both of its CPUs come from one NUMA node.
+  const testing::Printed undecided = PlanFrom(kChoosing, change);
+  EXPECT_EQ(undecided.status, 1) << undecided.out << undecided.err;
+  EXPECT_TRUE(MovingNode::Has(
+      undecided.out, "! pod p app: cannot be satisfied: undecided: the files do not say whether"))
+      << undecided.out;
+  EXPECT_TRUE(
+      MovingNode::Has(undecided.out, "asks for numaTopologyPolicy BestEffort by annotation"))
+      << undecided.out;
+  EXPECT_TRUE(MovingNode::Has(undecided.out, "start alignd")) << undecided.out;
+  EXPECT_TRUE(MovingNode::Has(undecided.out, "pod q app: stays on CPUs 2")) << undecided.out;
+  // The flag of the unit says the same.
+  node_.Write("/usr/lib/systemd/system/alignd.service",
+              "[Service]\nExecStart=/usr/bin/alignd --config /etc/alignd/kubelet-config.yaml "
+              "--pod-policies numaTopologyPolicy\n");
+  EXPECT_EQ(PlanFrom(none, change).status, 1);
+}
+
+TEST_F(OfflinePlanOfPods, AMoveIsUndecidedWherePodsMayChooseHowTheirCpusLie) {
+  Assign("3-4", "", "2");
+  const std::vector<std::string> change = {"--reserved-cpus", "0,3", "--may-move", "if-needed"};
+  for (const std::string policy : {"cpuBindPolicy", "cpuExclusivePolicy"}) {
+    const std::string config =
+        "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\npodPolicies: [" + policy + "]\n";
+    const testing::Printed undecided = PlanFrom(config, change);
+    EXPECT_EQ(undecided.status, 1) << undecided.out << undecided.err;
+    EXPECT_TRUE(MovingNode::Has(undecided.out,
+                                "undecided: the files do not say which " + policy + " the pods"))
+        << undecided.out;
+    EXPECT_TRUE(MovingNode::Has(undecided.out, "pod q app: stays on CPUs 2")) << undecided.out;
+    EXPECT_EQ(PlanFrom(config, {"--reserved-cpus", "0,1"}).status, 0) << "nothing moves";
+  }
+}
+
+TEST_F(OfflinePlanOfPods, AScopeUnderWhichAPodMayNotStayIsUndecided) {
+  Assign("1", "3", "4-5");
+  const testing::Printed undecided = PlanFrom(kChoosing, {"--scope", "pod"});
+  EXPECT_EQ(undecided.status, 1) << undecided.out << undecided.err;
+  for (const char* const name : {"app", "log"}) {
+    EXPECT_TRUE(MovingNode::Has(
+        undecided.out, std::string("! pod p ") + name + ": cannot be satisfied: undecided: "))
+        << undecided.out;
+  }
+  // A pod across NUMA nodes was admitted under none of these policies.
+  Assign("1,3", "", "4-5");
+  EXPECT_EQ(PlanFrom(kChoosing, {"--scope", "pod"}).status, 0);
+}
+
+TEST_F(OfflinePlanOfPods, WithScopePodTheOrderOfMovesIsUndecided) {
+  Assign("1", "", "2");
+  const std::vector<std::string> change = {"--reserved-cpus", "0-2",     "--may-move",
+                                           "if-needed",       "--scope", "pod"};
+  const testing::Printed undecided = PlanFrom(kChoosing, change);
+  EXPECT_EQ(undecided.status, 1) << undecided.out << undecided.err;
+  EXPECT_TRUE(MovingNode::Has(undecided.out, "on which the order of the moves depends"))
+      << undecided.out;
+  Assign("1", "", "");
+  EXPECT_EQ(PlanFrom(kChoosing, change).status, 0);
+}
+
+TEST_F(OfflinePlanOfPods, WhatNoPolicyChangesIsDecided) {
+  Assign("3-4", "", "2");
+  EXPECT_EQ(PlanFrom(kChoosing, {"--cpu-policy-option", "strict-cpu-reservation=true"}).status, 0);
+  EXPECT_EQ(PlanFrom(kChoosing, {"--scope", "pod"}).status, 0);
+}
+
 TEST_F(OfflinePlan, OptionsOfFilesNeedTheDirectory) {
   const testing::Printed printed =
       testing::RunAlignctl({cli::AddPlanCommand}, {"plan", "--current-config", "/x"});

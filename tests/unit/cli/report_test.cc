@@ -139,6 +139,8 @@ TEST(Health, EachProblemDegradesTheNode) {
             Problems{"device plugin not registered"});
   EXPECT_EQ(problems(R"pb(containers { devices { devices { problem: "unhealthy" } } })pb"),
             Problems{"assigned device not usable"});
+  EXPECT_EQ(problems(R"pb(conditions { type: "UnsupportedAnnotation" })pb"), Problems{})
+      << "pods have it";
   // An event lasts for ten minutes.
   EXPECT_EQ(problems(R"pb(conditions { type: "CpusetRepaired" last_unix_ms: 1699999999000 })pb"),
             Problems{"CpusetRepaired"});

@@ -119,6 +119,18 @@ TEST_F(SimulateObjects, PlansWithTheNodeOfThatName) {
   EXPECT_NE(absent.err.find("there is no Node of that name"), std::string::npos) << absent.err;
 }
 
+TEST_F(SimulateObjects, BuildsTheNamedNodeOnly) {
+  std::string list = KubectlList({"w1", "w2"});
+  const size_t of_w2 = list.rfind("\"zones\"");
+  ASSERT_NE(of_w2, std::string::npos);
+  list.replace(of_w2, 7, "\"zonez\"");
+  tree_.Write({"broken.json", list});
+  EXPECT_EQ(Simulate({"--node", "@broken.json", "--node-name", "w1"}).status, 1);
+  const Printed broken = Simulate({"--node", "@broken.json", "--node-name", "w2"});
+  EXPECT_EQ(broken.status, 2);
+  EXPECT_NE(broken.err.find("NodeResourceTopology w2: "), std::string::npos) << broken.err;
+}
+
 TEST_F(SimulateObjects, CountsThePodsOfTheNode) {
   tree_.Write({"pod.json",
                R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"r","namespace":"x",)"

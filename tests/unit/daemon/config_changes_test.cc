@@ -16,7 +16,7 @@ class ConfigChangesTest : public ::testing::Test {
   ConfigChangesTest() {
     options_.config = tree_.root() / "config.yaml";
     Write("first");
-    changes_.Started(std::nullopt);
+    changes_.Started({"first"});
   }
   void Write(const std::string& text) { tree_.Write({"config.yaml", text}); }
 
@@ -60,7 +60,7 @@ TEST_F(ConfigChangesTest, TheTextOfARequestIsTaken) {
 // A change was interrupted while it moved containers: it was allowed to.
 TEST_F(ConfigChangesTest, OnlyTheRepetitionOfAChangeWithMovesMayMoveToo) {
   EXPECT_FALSE(changes_.Take().request.may_move());
-  changes_.Started("former");
+  changes_.Started({"former", /*is_former=*/true});
   control::v1::ChangeRequest request;
   request.set_config("requested");
   ASSERT_TRUE(changes_.Apply(request).ok());

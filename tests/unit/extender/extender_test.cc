@@ -108,6 +108,20 @@ TEST(Extender, ThePlaceIsDroppedAfterAWhileIfTheNodesAreReadWithoutThePod) {
   EXPECT_EQ(extender.GetCounts().dropped, 1U);
 }
 
+// As the nodes of a watch: the problem of one does not stop the others.
+TEST(Extender, ANodeWithAProblemConcernsNoOther) {
+  FleetNode bad;
+  bad.name = "n2";
+  bad.problem = Error{ErrorCode::kInvalidArgument, "Node n2: nothing is known", "see its kubelet"};
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), bad}, kStart);
+  const auto filtered = extender.Filter(PodOf("a", "4"), kBoth, kStart);
+  ASSERT_TRUE(filtered.ok()) << filtered.error().Text();
+  EXPECT_EQ(filtered->nodes, std::vector<std::string>{"n1"});
+  EXPECT_EQ(filtered->unresolvable.at("n2"), "Node n2: nothing is known; see its kubelet");
+  EXPECT_EQ(extender.GetCounts().nodes_with_problem, 1U);
+}
+
 Extender::NodeChange ChangeOf(const FleetNode& node) {
   const auto planned = placement::MakePlannedNode(node);
   return {.name = node.name,

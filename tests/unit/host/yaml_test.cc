@@ -107,7 +107,10 @@ TEST(YamlToJson, BoundsWhatAliasesUnfoldTo) {
     for (int j = 1; j < 10; ++j) yaml += ", " + last;
     yaml += "]\n";
   }
-  EXPECT_NE(Converted(yaml).find("more than 20,000 values"), std::string::npos);
+  const Result<std::string> converted = YamlToJson(yaml);
+  ASSERT_FALSE(converted.ok());
+  EXPECT_NE(converted.error().message.find("more than 20,000 values"), std::string::npos);
+  EXPECT_NE(converted.error().remedy.find("kubectl get -o json"), std::string::npos);
 }
 
 TEST(YamlToJson, BoundsDepth) {

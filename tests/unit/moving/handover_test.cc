@@ -321,6 +321,22 @@ TEST(Handover, WithoutAnyCgroupOfAPodNothingIsMoved) {
   EXPECT_EQ(services.calls, 0);
 }
 
+TEST(Handover, AContainerWithOtherMemoryNodesRefusesIt) {
+  MovingNode node;
+  FakeServices services;
+  const CpuSet cpus = node.CpusIn("/var/lib/kubelet").assignments.at("uid-1").at("app");
+  node.Run("uid-1", cpus.ToString(), "one", "0-1");
+  const auto files = node.Kept();
+  const Result<Done> done = RunHandover(node, &PrepareToAlignd, services);
+  ASSERT_FALSE(done.ok());
+  EXPECT_TRUE(MovingNode::Has(done.error().Text(),
+                              "may use memory of NUMA nodes 0-1, and container app is assigned "
+                              "memory of NUMA nodes 0"))
+      << done.error().Text();
+  EXPECT_EQ(services.calls, 0);
+  EXPECT_EQ(node.Kept(), files);
+}
+
 TEST(Handover, DevicesAreNotImportedBesideAMirror) {
   MovingNode node;
   node.Write("/usr/lib/systemd/system/alignd.service",

@@ -129,7 +129,8 @@ class MovingNode : public kubelet::KubeletNodeTest {
   }
 
   // The cgroup of a container of the pod.
-  void Run(const std::string& uid, const std::string& cpus, const std::string& id = "one") {
+  void Run(const std::string& uid, const std::string& cpus, const std::string& id = "one",
+           const std::string& mems = "0") {
     std::string slice = uid;
     std::ranges::replace(slice, '-', '_');
     const std::string scope =
@@ -138,7 +139,7 @@ class MovingNode : public kubelet::KubeletNodeTest {
       Write(scope + file, cpus + "\n");
     }
     for (const char* const file : {"cpuset.mems", "cpuset.mems.effective"}) {
-      Write(scope + file, "0\n");
+      Write(scope + file, mems + "\n");
     }
   }
 

@@ -162,6 +162,22 @@ TEST(StateImport, ComparesTheStateWithTheRunningContainers) {
   EXPECT_FALSE(std::filesystem::exists(node.root() / "var/lib/alignd/cpu_manager_state"));
 }
 
+TEST(StateImport, RefusesAContainerWithOtherMemoryNodes) {
+  MovingNode node;
+  const std::string cgroups = (node.root() / "cgroup").string();
+  const CpuSet cpus = node.CpusIn("/var/lib/kubelet").assignments.at("uid-2").at("app");
+  node.Run("uid-2", cpus.ToString(), "one", "1");
+  const testing::Printed refused = State(node, {"import", "--cgroup-root", cgroups});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_TRUE(MovingNode::Has(refused.err,
+                              "may use memory of NUMA nodes 1, and container app is assigned "
+                              "memory of NUMA nodes 0"))
+      << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(node.root() / "var/lib/alignd/memory_manager_state"));
+  node.Run("uid-2", cpus.ToString());
+  EXPECT_EQ(State(node, {"import", "--cgroup-root", cgroups}).status, 0);
+}
+
 TEST(StateImport, FindsTheFilesOfAKubeletWithAnotherRootDirectory) {
   MovingNode node;
   node.Write("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--root-dir=/data/kubelet\n");

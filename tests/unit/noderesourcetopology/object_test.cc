@@ -7,6 +7,7 @@
 #include <string>
 
 #include "alignd/admission/admission.h"
+#include "alignd/cpumanager/static_policy.h"
 #include "alignd/noderesourcetopology/zones.h"
 #include "core/device_states.h"
 #include "core/machine_builder.h"
@@ -289,6 +290,32 @@ TEST(NrtObject, CountsFreeCoresWithFullPcpusOnly) {
   state.cpu.assignments["p"]["app"].Add(core.First());
   state.cpu.default_set.Remove(core.First());
   EXPECT_EQ(AttributeOf(ObjectOf(node, state), kCpusPerCoreAttribute), "(none)");
+}
+
+// Of 8 CPUs, one is reserved and two are offline, of which a pod has one: 5 can be allocated, and
+// no more.
+TEST(NrtObject, OfflineCpusAreNotAllocatable) {
+  KubeletConfig config = ObjectConfig(TopologyManagerPolicy::kNone);
+  config.memory_manager_policy = MemoryManagerPolicy::kNone;
+  const admission::Node node = ObjectNode(config);
+  const Pod pod = AppPod("a", {{"cpu", "2"}, {"memory", "1Gi"}});
+  admission::NodeState state = StateWithPods(node, {pod});
+  const CpuSet* const assigned = state.cpu.Find({"a", "app"});
+  ASSERT_NE(assigned, nullptr);
+  ASSERT_EQ(assigned->ToString(), "1-2");
+  cpumanager::SetOffline(*CpuSet::Parse("2,7"), state.cpu);
+  const std::vector<Zone> zones = Zones(node, state);
+  EXPECT_EQ(zones[0].resources.at("cpu"), (Amount{4, 2, 1}));
+  EXPECT_EQ(zones[1].resources.at("cpu"), (Amount{4, 3, 3}));
+  admission::ReleasePod("a", state);
+  EXPECT_EQ(Zones(node, state)[0].resources.at("cpu"), (Amount{4, 2, 2}));
+  const auto admits = [&](const std::string& cpus) {
+    return admission::Admit(node, state, AppPod("b", {{"cpu", cpus}, {"memory", "1Gi"}}),
+                            devicemanager::NoPreference)
+        .admitted();
+  };
+  EXPECT_TRUE(admits("5"));
+  EXPECT_FALSE(admits("6"));
 }
 
 TEST(NrtObject, HasNoCostsIfTheKernelGivesNoDistances) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -97,6 +98,30 @@ TEST(PodConditions, GonePodTakesItsConditionsWithIt) {
   ASSERT_EQ(rest.size(), 2U);
   EXPECT_EQ(rest[0].subject.key.pod_uid, "other");
   EXPECT_EQ(rest[1].type, ConditionType::kCpusetUpdateFailed);
+}
+
+TEST(PodConditions, UnsupportedAnnotationsAreOneConditionUntilTheLastPodHasGone) {
+  Logged logged;
+  Conditions conditions;
+  conditions.FoundUnsupported({});
+  EXPECT_EQ(logged.Take(), "");
+  const std::string name = "memory-type.resource-policy.nri.io";
+  for (int i = 0; i < 3; ++i) conditions.FoundUnsupported({{name, "default/web"}});
+  EXPECT_EQ(logged.Take(),
+            "warning UnsupportedAnnotation: pods have annotations of cri-resource-manager or "
+            "nri-plugins, which alignd does not follow: memory-type.resource-policy.nri.io (pod "
+            "default/web); remove the annotations, or run the pods on nodes of that resource "
+            "manager; `alignctl explain POD` names those of a pod\n");
+  EXPECT_EQ(Only(conditions.Report()).type, ConditionType::kUnsupportedAnnotation);
+  std::map<std::string, std::string> many;
+  for (int i = 0; i < 30; ++i) many["k" + std::to_string(100 + i)] = "a/b";
+  conditions.FoundUnsupported(many);
+  const std::string message = Only(conditions.Report()).message;
+  EXPECT_TRUE(message.ends_with("k111 (pod a/b) and 18 more")) << message;
+  logged.Take();
+  conditions.FoundUnsupported({});
+  EXPECT_TRUE(conditions.Report().empty());
+  EXPECT_NE(logged.Take().find("UnsupportedAnnotation resolved"), std::string::npos);
 }
 
 }  // namespace

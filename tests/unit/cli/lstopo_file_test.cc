@@ -1,0 +1,250 @@
+// Machines from lstopo's XML: the one that sysfs has, or a reason why not.
+#include "cli/lstopo_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "alignd/machine/node_json.h"
+#include "cli/fit_command.h"
+#include "cli/simulate_command.h"
+#include "cli/topology_command.h"
+#include "edge/fake_tree.h"
+#include "edge/run_alignctl.h"
+#include "host/file.h"
+#include "host/sysfs_machine.h"
+
+namespace alignd::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::FakeTree;
+using testing::Printed;
+
+// Two packages, each a NUMA node with two cores of two threads; a third level cache for each core.
+std::string LstopoXml(const std::string& name = "two_packages.xml") {
+  const Result<std::string> text =
+      host::ReadFile(ALIGND_SOURCE_DIR "/tests/fuzz/corpus/lstopo/" + name);
+  EXPECT_TRUE(text.ok()) << text.error().Text();
+  return text.ok() ? *text : "";
+}
+
+constexpr const char* kLstopoNode =
+    R"({"cpus":[[0,0,0,0,0],[1,1,0,0,1],[2,2,1,1,2],[3,3,1,1,3],[4,0,0,0,0],[5,1,0,0,1],)"
+    R"([6,2,1,1,2],[7,3,1,1,3]],"numa":[{"id":0,"memory":8589934592,"hugepages":{"2097152":0},)"
+    R"("distances":[10,21]},{"id":1,"memory":8589934592,"hugepages":{"2097152":3},)"
+    R"("distances":[21,10]}]})";
+
+// Every occurrence.
+std::string WithReplaced(std::string text, const std::string& from, const std::string& to) {
+  EXPECT_NE(text.find(from), std::string::npos) << from;
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+std::string NodeOrFault(const std::string& xml) {
+  const Result<std::string> json = NodeJsonOfLstopo(xml);
+  if (!json.ok()) {
+    EXPECT_NE(json.error().remedy, "") << json.error().message;
+  }
+  return json.ok() ? *json : "error: " + json.error().message;
+}
+
+TEST(LstopoFile, ReadsAMachine) {
+  const Result<Machine> expected = MachineFromNodeJson(kLstopoNode);
+  ASSERT_TRUE(expected.ok()) << expected.error().Text();
+  EXPECT_EQ(NodeOrFault(LstopoXml()), MachineToNodeJson(*expected));
+}
+
+// The rules of caches are those of the kubelet.
+TEST(LstopoFile, TakesACacheWithoutNumberForNone) {
+  const std::string text = WithReplaced(LstopoXml(), R"("L3Cache" os_index="0")", R"("L3Cache")");
+  const Result<std::string> json = NodeJsonOfLstopo(text);
+  ASSERT_TRUE(json.ok()) << json.error().Text();
+  const Result<Machine> machine = MachineFromNodeJson(*json);
+  ASSERT_TRUE(machine.ok()) << machine.error().Text();
+  // The first core's: also the second one has none then.
+  EXPECT_EQ(machine->Row(0).uncore, 0);
+  EXPECT_EQ(machine->Row(1).uncore, 0);
+  EXPECT_EQ(machine->Row(3).uncore, 3);
+}
+
+TEST(LstopoFile, RefusesWhatDoesNotShowTheMachine) {
+  struct Case {
+    std::string from;
+    std::string to;
+    std::string fault;
+  };
+  for (const auto& [from, to, fault] : std::vector<Case>{
+           {R"(version="2.0")", R"(version="1.0")", R"(the version is "1.0", not 2.x)"},
+           {R"(version="2.0")", R"(version="3.0")", R"(the version is "3.0", not 2.x)"},
+           {R"(<topology version="2.0">)", R"(<topology>)", "there is no <topology version=...>"},
+           {"</topology>", "", "libhwloc cannot read it"},
+           {R"(value="Linux")", R"(value="Synthetic")", "there is no Backend Linux"},
+           {R"(cpuset="0x000000ff" complete_cpuset="0x000000ff")",
+            R"(cpuset="0x000000ff" complete_cpuset="0x00000fff")",
+            "CPUs 8-11 are offline, or a cgroup did not allow them to lstopo"},
+           {R"(nodeset="0x00000003" complete_nodeset="0x00000003")",
+            R"(nodeset="0x00000003" complete_nodeset="0x00000007")",
+            "NUMA nodes are missing: it has 0-1 of 0-2"},
+           {R"(count="3")", R"(count="4097")", "NUMA node 1 has more huge pages than memory"},
+           {R"(count="3")", R"(count="18446744073709551615")", "has more huge pages than memory"},
+           {R"(NUMALatency)", "NUMABandwidth", "it has no distances between the NUMA nodes"},
+           {R"(nbobjs="2")", R"(nbobjs="1")", "it has no distance"},
+           {R"(10 21 21 10)", "1 1 70000 1", "it has no distance from NUMA node 1 to 0"},
+           {R"("Core")", R"("Group")", "CPU 0 has no core"},
+           {R"("Package")", R"("Die")", "CPU 0 has no package"},
+           {R"("Package" os_index="1")", R"("Package")", "CPU 2 has no package"}}) {
+    const std::string answer = NodeOrFault(WithReplaced(LstopoXml(), from, to));
+    EXPECT_TRUE(answer.starts_with("error: ") && answer.find(fault) != std::string::npos)
+        << fault << "\n"
+        << answer;
+  }
+  const std::string bare = WithReplaced(LstopoXml(), R"( local_memory="8589934592")", "");
+  EXPECT_NE(NodeOrFault(WithReplaced(bare, R"(count="3")", R"(count="0")"))
+                .find("its NUMA nodes have no memory"),
+            std::string::npos);
+  EXPECT_NE(NodeOrFault("<html></html>").find("it is no such file"), std::string::npos);
+  EXPECT_NE(NodeOrFault(std::string(kMaxLstopoBytes + 1, '<')).find("longer than 16777216 bytes"),
+            std::string::npos);
+}
+
+// hwloc makes one up if the kernel has none.
+TEST(LstopoFile, TakesOneNumaNodeOnlyIfTheKernelHasIt) {
+  const std::string text = LstopoXml("one_node.xml");
+  const Result<std::string> json = NodeJsonOfLstopo(text);
+  ASSERT_TRUE(json.ok()) << json.error().Text();
+  EXPECT_NE(json->find(R"("distances":[10])"), std::string::npos) << *json;
+  EXPECT_NE(NodeOrFault(WithReplaced(text, R"(<support name="discovery.numa"/>)", ""))
+                .find("the kernel has no NUMA nodes"),
+            std::string::npos);
+  EXPECT_NE(NodeOrFault(WithReplaced(text, R"(<support name="custom.exported_support"/>)", ""))
+                .find("it does not say whether the kernel has NUMA nodes"),
+            std::string::npos);
+}
+
+// By the kubelet's rule, also if hwloc has two.
+TEST(LstopoFile, CoresOfOneNumberInOnePackageAreOne) {
+  const std::string text =
+      WithReplaced(LstopoXml(), R"("Core" os_index="1")", R"("Core" os_index="0")");
+  const Result<std::string> json = NodeJsonOfLstopo(text);
+  ASSERT_TRUE(json.ok()) << json.error().Text();
+  const Result<Machine> machine = MachineFromNodeJson(*json);
+  ASSERT_TRUE(machine.ok()) << machine.error().Text();
+  EXPECT_EQ(machine->cores().size(), 2U);
+  EXPECT_EQ(machine->Row(5).core, 0);
+  EXPECT_EQ(machine->Row(7).core, 2);
+}
+
+// hwloc has memory without CPUs near the CPUs that it is closest to.
+TEST(LstopoFile, RefusesCpusOfTwoNumaNodes) {
+  const std::string numa = R"(<object type="NUMANode" os_index="0")";
+  const std::string second =
+      R"(<object type="NUMANode" os_index="2" cpuset="0x00000033" complete_cpuset="0x00000033" )"
+      R"(nodeset="0x00000004" complete_nodeset="0x00000004" gp_index="90" local_memory="4096">)"
+      R"(<page_type size="4096" count="1"/></object>)";
+  std::string text = WithReplaced(LstopoXml(), numa, second + numa);
+  text = WithReplaced(text, R"(nodeset="0x00000003")", R"(nodeset="0x00000007")");
+  text = WithReplaced(text, R"(nbobjs="2")", R"(nbobjs="3")");
+  text = WithReplaced(text, R"(<indexes length="4">0 1 )", R"(<indexes length="6">0 1 2 )");
+  text = WithReplaced(text, R"(length="12">10 21 21 10 )",
+                      R"(length="27">10 21 17 21 10 28 17 28 10 )");
+  EXPECT_NE(NodeOrFault(text).find("CPU 0 is near the NUMA nodes 0,2"), std::string::npos)
+      << NodeOrFault(text);
+}
+
+TEST(LstopoFile, CommandsTakeItForANode) {
+  FakeTree tree;
+  const std::string root = tree.root().string() + "/";
+  tree.Write({"nodes/w1.xml", LstopoXml()});
+  tree.Write({"bad.xml", WithReplaced(LstopoXml(), "NUMALatency", "Other")});
+  tree.Write({"config.yaml",
+              "kind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: '0'\n"
+              "topologyManagerPolicy: single-numa-node\n"});
+  tree.Write({"pod.yaml",
+              "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: "
+              "app, image: i, resources: {limits: {cpu: 4, memory: 1Gi}}}\n"});
+  const auto run = [](const std::vector<std::string>& arguments) {
+    return testing::RunAlignctl({AddFitCommand, AddSimulateCommand, AddTopologyCommand}, arguments);
+  };
+  const Printed simulated = run({"simulate", "--node", root + "nodes/w1.xml", "--config",
+                                 root + "config.yaml", root + "pod.yaml"});
+  EXPECT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_NE(simulated.out.find("app: CPUs 2-3,6-7 (NUMA node 1)"), std::string::npos)
+      << simulated.out;
+  const Printed fitted = run({"fit", "-f", root + "pod.yaml", "--nodes", root + "nodes", "--config",
+                              root + "config.yaml"});
+  EXPECT_EQ(fitted.status, 0) << fitted.err;
+  EXPECT_NE(fitted.out.find("placed on w1"), std::string::npos) << fitted.out;
+  const Printed shown = run({"topology", "--node", root + "nodes/w1.xml", "-o", "json"});
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  const Result<Machine> machine = MachineFromNodeJson(shown.out);
+  ASSERT_TRUE(machine.ok()) << machine.error().Text() << shown.out;
+  EXPECT_EQ(*machine, *MachineFromNodeJson(kLstopoNode));
+  const Printed bad = run({"simulate", "--node", root + "bad.xml", "--config", root + "config.yaml",
+                           root + "pod.yaml"});
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_NE(bad.err.find("bad.xml: lstopo's XML: it has no distances"), std::string::npos)
+      << bad.err;
+}
+
+// Whether the tree of sysfs was read from what lstopo writes of it. If so, as from the tree.
+bool IsReadAsTree(const FakeTree& tree) {
+  const std::string command = "cd '" + tree.root().string() +
+                              "' && HWLOC_HIDE_ERRORS=2 lstopo-no-graphics --input . "
+                              "--input-format fsroot --of xml machine.xml";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT
+  const Result<std::string> xml = host::ReadFile(tree.root() / "machine.xml");
+  EXPECT_TRUE(xml.ok()) << xml.error().Text();
+  const Result<std::string> json = NodeJsonOfLstopo(*xml);
+  if (!json.ok()) {
+    std::cout << "  " << json.error().message << '\n';
+    return false;
+  }
+  Result<Machine> machine = host::ReadMachine(tree.root());
+  EXPECT_TRUE(machine.ok()) << machine.error().Text();
+  // hwloc has no distance of one NUMA node; some kernels say 0.
+  if (machine->numa_count() == 1) {
+    std::vector<NumaNode> numa = machine->numa();
+    numa[0].distances = {10};
+    machine = Machine::Make(machine->cpu_rows(), numa);
+    EXPECT_TRUE(machine.ok()) << machine.error().Text();
+  }
+  EXPECT_EQ(*json, MachineToNodeJson(*machine));
+  return true;
+}
+
+// lstopo (package hwloc) is no program that alignd needs.
+bool HasLstopo() {
+  return std::system("lstopo-no-graphics --version >/dev/null 2>&1") == 0;  // NOLINT
+}
+
+TEST(LstopoFile, EqualsWhatSysfsHasOfCapturedMachines) {
+  const char* const shared = std::getenv("ALIGND_SHARED");
+  const fs::path directory =
+      fs::path(shared != nullptr ? shared : ALIGND_SOURCE_DIR "/../shared") / "topologies";
+  if (!fs::exists(directory) || !HasLstopo()) {
+    GTEST_SKIP() << "needs lstopo (package hwloc) and captured machines at " << directory;
+  }
+  int read = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    if (!entry.path().string().ends_with(".tar.xz")) continue;
+    SCOPED_TRACE(entry.path());
+    std::cout << entry.path().stem() << '\n';
+    const FakeTree tree;
+    const std::string unpack =
+        "tar -xJf '" + entry.path().string() + "' -C '" + tree.root().string() + "'";
+    ASSERT_EQ(std::system(unpack.c_str()), 0) << unpack;  // NOLINT
+    read += IsReadAsTree(tree) ? 1 : 0;
+  }
+  EXPECT_GE(read, 10);
+}
+
+}  // namespace
+}  // namespace alignd::cli
