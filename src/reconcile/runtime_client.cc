@@ -77,6 +77,7 @@ class MarkedContainers {
 PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   PodPolicies read;
   for (const auto& [name, value] : sandbox.annotations()) {
+    if (name == kResourceStatusAnnotation) continue;
     ReadPodPolicies(Escaped(name), value, read);
   }
   PodPolicies policies;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cstddef>
 #include <optional>
 
 namespace alignd {
@@ -39,7 +40,13 @@ CpuSet::CpuSet(std::initializer_list<int> cpus) {
 
 CpuSet CpuSet::Range(int first, int last) {
   CpuSet set;
-  for (int cpu = first; cpu <= last; ++cpu) set.Add(cpu);
+  if (last < first) return set;
+  set.words_.resize(WordOf(last) + 1);
+  // By words: a list from outside can have thousands of long ranges.
+  std::fill(set.words_.begin() + static_cast<std::ptrdiff_t>(WordOf(first)), set.words_.end(),
+            ~uint64_t{0});
+  set.words_[WordOf(first)] &= ~uint64_t{0} << (first % kWordBits);
+  set.words_.back() &= ~uint64_t{0} >> (kWordBits - 1 - last % kWordBits);
   return set;
 }
 

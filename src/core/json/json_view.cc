@@ -8,19 +8,28 @@ namespace {
 
 // Bytes of a value that an error quotes.
 constexpr size_t kMaxQuote = 80;
+// Bytes of a member's name; Kubernetes has none that is longer than 317.
+constexpr size_t kMaxName = 320;
 
 // The library writes values recursively: a limit keeps the stack small.
 constexpr int kMaxDepth = 64;
+
+// Cut before a character, not within one.
+std::string Shortened(std::string text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return text.substr(0, most) + "...";
+}
 
 // The name of a member as an error shows it, on one line: control characters are escaped as in
 // JSON.
 std::string Shown(std::string_view name) {
   const bool is_plain =
       std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-  if (is_plain) return std::string(name);
+  if (is_plain) return Shortened(std::string(name), kMaxName);
   const std::string quoted =
       nlohmann::json(name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return quoted.substr(1, quoted.size() - 2);
+  return Shortened(quoted.substr(1, quoted.size() - 2), kMaxName);
 }
 
 // The library reports the place of a syntax error by an exception only. No other code catches it.
@@ -145,8 +154,7 @@ Error View::IsNot(std::string_view wanted) const {
   std::string shown = value_->is_structured()
                           ? value_->type_name()
                           : value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (shown.size() > kMaxQuote) shown = shown.substr(0, kMaxQuote) + "...";
-  return Wrong(shown + " is not " + std::string(wanted));
+  return Wrong(Shortened(std::move(shown), kMaxQuote) + " is not " + std::string(wanted));
 }
 
 Error View::Wrong(std::string_view text) const {

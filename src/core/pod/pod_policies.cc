@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -114,6 +115,15 @@ Result<Done> RequireKnown(const View& object, const std::vector<std::string_view
   return Done{};
 }
 
+// Such a name can stand in a message as it is.
+bool IsResourceName(std::string_view name) {
+  constexpr size_t kLongestName = 253 + 1 + 63;
+  return name.size() <= kLongestName && std::ranges::all_of(name, [](unsigned char c) {
+           return c < 0x80 &&
+                  (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == '/');
+         });
+}
+
 Result<std::pair<int64_t, NumaNodeResources::mapped_type>> ReadNumaNode(const View& element) {
   if (auto known = RequireKnown(element, {"node", "resources"}); !known.ok()) return known.error();
   // As in Go: an absent number is 0.
@@ -129,10 +139,11 @@ Result<std::pair<int64_t, NumaNodeResources::mapped_type>> ReadNumaNode(const Vi
   const auto members = (*resources)->Members();
   if (!members.ok()) return members.error();
   for (const auto& [name, amount] : *members) {
+    if (!IsResourceName(name)) return amount.Wrong("is not the name of a resource");
     const Result<std::string> text = amount.String();
     if (!text.ok()) return text.error();
     const Result<Quantity> quantity = Quantity::Parse(*text);
-    if (!quantity.ok()) return amount.Wrong(quantity.error().message);
+    if (!quantity.ok()) return amount.IsNot(R"(an amount such as "4" or "1Gi")");
     if (quantity->Sign() < 0) return amount.Wrong("is negative");
     amounts[name] = *quantity;
   }
@@ -143,7 +154,7 @@ Result<Done> ReadResourceStatus(const View& top, PodPolicies& policies) {
   const Result<std::string> list = ReadMemberText(top, "cpuset");
   if (!list.ok()) return list.error();
   const Result<CpuSet> cpus = CpuSet::Parse(*list);
-  if (!cpus.ok()) return (*top.Find("cpuset"))->Wrong(cpus.error().message);
+  if (!cpus.ok()) return (*top.Find("cpuset"))->IsNot(R"(a list of CPUs such as "0-3,8")");
   const Result<std::optional<View>> nodes = top.Find("numaNodeResources");
   if (!nodes.ok()) return nodes.error();
   NumaNodeResources resources;

@@ -161,7 +161,7 @@ TEST(PodPolicies, NamesWhatIsWrongWithADecision) {
     std::string fault;
   };
   for (const Case& c : {
-           Case{R"({"cpuset":"0-"})", "cpuset: "},
+           Case{R"({"cpuset":"0-"})", R"(cpuset: "0-" is not a list of CPUs such as "0-3,8")"},
            Case{R"({"cpuset":[0]})", "cpuset: array is not a string"},
            Case{R"({"cpuSharedPools":[]})",
                 "cpuSharedPools: is not known; known are cpuset, numaNodeResources"},
@@ -172,7 +172,10 @@ TEST(PodPolicies, NamesWhatIsWrongWithADecision) {
            Case{R"({"numaNodeResources":[{"node":0},{"node":0}]})",
                 "numaNodeResources[1]: has its node twice"},
            Case{R"({"numaNodeResources":[{"resources":{"cpu":"two"}}]})",
-                "numaNodeResources[0].resources.cpu: "},
+                R"(numaNodeResources[0].resources.cpu: "two" is not an amount such as "4" or )"
+                R"("1Gi")"},
+           Case{R"({"numaNodeResources":[{"resources":{"a b":"1"}}]})",
+                "numaNodeResources[0].resources.a b: is not the name of a resource"},
            Case{R"({"numaNodeResources":[{"resources":{"cpu":"-2"}}]})",
                 "numaNodeResources[0].resources.cpu: is negative"},
            Case{std::string(17000, ' '), "is longer than 16384 bytes"},
@@ -184,6 +187,25 @@ TEST(PodPolicies, NamesWhatIsWrongWithADecision) {
     policies.status_fault.clear();
     EXPECT_EQ(policies, PodPolicies()) << c.value;
   }
+}
+
+// A fault stands in refusals, reports and the log.
+TEST(PodPolicies, AFaultIsOneShortLineWhateverTheAnnotationSays) {
+  const std::string hostile = R"(\n\u001b[2J)" + std::string(9000, 'x');
+  for (const std::string& value :
+       {R"({"cpuset":")" + hostile + "\"}", R"({")" + hostile + R"(":1})",
+        R"({"numaNodeResources":[{"resources":{"cpu":")" + hostile + "\"}}]}",
+        R"({"numaNodeResources":[{"resources":{")" + hostile + "\":\"1\"}}]}",
+        R"({"numaNodeResources":[{")" + hostile + "\":1}]}"}) {
+    const std::string fault = ReadStatus(value).status_fault;
+    EXPECT_NE(fault, "") << value;
+    EXPECT_LT(fault.size(), 600u) << fault;
+    EXPECT_EQ(fault.find_first_of("\n\x1b"), std::string::npos) << fault;
+  }
+  // It is cut before a character.
+  std::string letters = R"({"cpuset":")";
+  for (int i = 0; i < 100; ++i) letters += "\u00e9";
+  EXPECT_NE(ReadStatus(letters + "\"}").status_fault.find("\u00e9... is not"), std::string::npos);
 }
 
 TEST(PodPolicies, OtherAnnotationsAreIgnored) {
