@@ -120,6 +120,9 @@ void CompareWithContainers(const MoveOptions& options, const MovingNode& node,
                              "delete this pod, or use the state files of this node as they are "
                              "now, then repeat this"});
   }
+  for (std::string& note : FindNarrowedByOthers(*now, plan.state)) {
+    plan.notes.push_back(std::move(note));
+  }
 }
 
 // Plans, prints, and carries the plan out unless that is not wanted. `plan` is asked for after an

@@ -23,7 +23,8 @@ Error Explained(const grpc::Status& status, const std::string& endpoint) {
   Error error = rpc::ToError(status, "alignd at " + endpoint);
   // Of Bypass and of changes of the configuration. alignd has answered, and its text has the
   // remedy.
-  if (status.error_code() == grpc::StatusCode::ABORTED) {
+  if (status.error_code() == grpc::StatusCode::ABORTED ||
+      status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
     error.code = ErrorCode::kIo;
     error.message = status.error_message();
     error.remedy.clear();

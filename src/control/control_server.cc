@@ -1,7 +1,10 @@
 #include "control/control_server.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "alignd/control/v1/control.pb.h"
@@ -24,6 +27,19 @@ constexpr size_t kMaxAnswerBytes = rpc::kMaxMessageBytes / 2;
 
 // How long changes for one pod are searched: less than alignctl waits.
 constexpr std::chrono::seconds kMaxSearch{5};
+
+// Others may have access to the socket: they may read.
+grpc::Status RequireMayChange(const service::Call& call, const char* what) {
+  const uid_t own = geteuid();
+  if (call.user && (*call.user == 0 || *call.user == own)) return grpc::Status::OK;
+  const std::string caller =
+      call.user ? "user " + std::to_string(*call.user) : "a user that is not known";
+  const std::string allowed =
+      own == 0 ? "root" : "root and user " + std::to_string(own) + ", as which alignd runs,";
+  return {grpc::StatusCode::PERMISSION_DENIED,
+          caller + " may not " + what + ": only " + allowed +
+              " may; repeat the command as root, as with sudo"};
+}
 
 }  // namespace
 
@@ -60,8 +76,9 @@ class ControlServer::Service {
           return WhyNot(request, response, call);
         });
     Add<v1::BypassRequest, v1::BypassResponse>(
-        methods, "Bypass", switches_, [this](const auto& request, auto& response, const auto&) {
-          return Bypass(request, response);
+        methods, "Bypass", switches_,
+        [this](const auto& request, auto& response, const auto& call) {
+          return Bypass(request, response, call);
         });
     AddChanges(methods);
     Add<v1::GetConfigRequest, v1::GetConfigResponse>(
@@ -85,8 +102,9 @@ class ControlServer::Service {
         });
     Add<v1::ChangeRequest, v1::ChangeResponse>(
         methods, "ApplyChange", explanations_,
-        [this](const auto& request, auto& response, const auto&) {
-          return Change(request, /*apply=*/true, response);
+        [this](const auto& request, auto& response, const auto& call) {
+          const grpc::Status may = RequireMayChange(call, "change the configuration");
+          return may.ok() ? Change(request, /*apply=*/true, response) : may;
         });
     Add<v1::GetChangeRequest, v1::GetChangeResponse>(
         methods, "GetChange", reports_, [this](const auto& request, auto& response, const auto&) {
@@ -145,7 +163,12 @@ class ControlServer::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Bypass(const v1::BypassRequest& request, v1::BypassResponse& response) const {
+  grpc::Status Bypass(const v1::BypassRequest& request, v1::BypassResponse& response,
+                      const service::Call& call) const {
+    if (request.action() != v1::BypassRequest::STATUS) {
+      const grpc::Status may = RequireMayChange(call, "turn the bypass on or off");
+      if (!may.ok()) return may;
+    }
     reconcile::Bypass* const bypass = sources_.bypass;
     if (bypass == nullptr) return {grpc::StatusCode::UNIMPLEMENTED, "there is no bypass"};
     Result<Done> switched = Done{};

@@ -56,6 +56,9 @@ class ConfigChanger {
   // Errors: kInvalidArgument: it cannot be; kUnavailable: another one is under way.
   virtual Result<uint64_t> Apply(const v1::ChangeRequest& request) = 0;
   virtual v1::GetChangeResponse Outcome(uint64_t change) = 0;
+  // Why a reload of the file has failed, as long as the file says something else than what applies.
+  // Reads the file.
+  virtual std::optional<Error> NotApplied() = 0;
 };
 
 // Where the reports come from. The references outlive the reports; the functions are called on any

@@ -19,6 +19,13 @@ Error NoFile() {
           "start alignd with --config"};
 }
 
+bool SaysTheSame(const std::string& one, const std::string& other) {
+  if (one == other) return true;
+  const Result<host::ConfigFile> first = host::ParseConfigText(one, "the file");
+  const Result<host::ConfigFile> second = host::ParseConfigText(other, "the former file");
+  return first.ok() && second.ok() && first->config == second->config;
+}
+
 }  // namespace
 
 ConfigChanges::ConfigChanges(const Options& options, std::function<void()> wake)
@@ -98,6 +105,23 @@ control::v1::GetChangeResponse ConfigChanges::Outcome(uint64_t change) {
   return outcome;
 }
 
+std::optional<Error> ConfigChanges::NotApplied() {
+  std::optional<Error> why;
+  std::string applied;
+  {
+    const MutexLock lock(mutex_);
+    if (!not_applied_) return std::nullopt;
+    why = not_applied_;
+    applied = applied_;
+  }
+  const Result<std::string> text = host::ReadFile(options_.config);
+  if (!text.ok() || !SaysTheSame(*text, applied)) return why;
+  const MutexLock lock(mutex_);
+  // Not that of a reload that has ended meanwhile.
+  if (not_applied_ && not_applied_->message == why->message) not_applied_.reset();
+  return std::nullopt;
+}
+
 WantedChange ConfigChanges::Take() {
   WantedChange change;
   {
@@ -117,6 +141,8 @@ void ConfigChanges::Ended(const WantedChange& change, const Result<Done>& result
   const MutexLock lock(mutex_);
   if (result.ok() && change.text.ok()) applied_ = *change.text;
   if (result.ok() || (change.number == 0 && moves.ok() && moves->empty())) repeats_moves_ = false;
+  if (result.ok()) not_applied_.reset();
+  if (!result.ok() && change.request.config().empty()) not_applied_ = result.error();
   if (change.number == 0) return;
   control::v1::GetChangeResponse& outcome = outcomes_[change.number];
   outcome.set_outcome(result.ok() ? "applied" : "failed");

@@ -39,6 +39,7 @@ class ConfigChanges final : public control::ConfigChanger {
   Result<admission::Node> NodeFor(const Machine& machine, const WantedChange& change) const;
   Result<uint64_t> Apply(const control::v1::ChangeRequest& request) override EXCLUDES(mutex_);
   control::v1::GetChangeResponse Outcome(uint64_t change) override EXCLUDES(mutex_);
+  std::optional<Error> NotApplied() override EXCLUDES(mutex_);
 
   // Call once the first Daemon has started, and before Take. `config`: Daemon::StartedWith. If it
   // is the former one, the repetition of the interrupted change may move containers, too.
@@ -64,6 +65,7 @@ class ConfigChanges final : public control::ConfigChanger {
   mutable Mutex mutex_;
   std::optional<WantedChange> waiting_ GUARDED_BY(mutex_);
   std::string applied_ GUARDED_BY(mutex_);
+  std::optional<Error> not_applied_ GUARDED_BY(mutex_);  // of the last reload of the file
   bool repeats_moves_ GUARDED_BY(mutex_) = false;
   uint64_t last_ GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, control::v1::GetChangeResponse> outcomes_ GUARDED_BY(mutex_);

@@ -73,10 +73,17 @@ Error NotBack(const std::string& why) {
           "moves them back when the runtime does it"};
 }
 
+// Whether a container is assigned its CPUs of before and of after. If not, none has been moved yet,
+// or all of them have ended.
+bool HaveBegun(const Daemon& daemon, const std::vector<CpuMove>& moves) {
+  return !admission::Unfinished(daemon.State(), moves).empty();
+}
+
 // Moves these back, and removes the records.
 Result<Done> MoveBackAndForget(Daemon& daemon, const Options& options,
                                const std::vector<CpuMove>& moves) {
   if (moves.empty()) return Done{};
+  if (!HaveBegun(daemon, moves)) return RemoveRecords(options);
   if (IsToStop()) return NotBack(kIsToStop);
   if (const Result<Done> back = Pings(daemon).Await(daemon.MoveBack(moves)); !back.ok()) {
     return NotBack(back.error().message);
@@ -92,9 +99,13 @@ Result<Done> MoveContainers(Daemon& daemon, const Options& options,
                moves.size());
   Result<Done> moved = Pings(daemon).Await(daemon.Move(moves));
   if (moved.ok()) return moved;
-  spdlog::error("containers could not be moved, and are moved back: {}", moved.error().Text());
-  const Result<Done> back = MoveBackAndForget(daemon, options, moves);
+  const bool have_begun = HaveBegun(daemon, moves);
+  spdlog::error("containers could not be moved, and {}: {}",
+                have_begun ? "are moved back" : "none has been", moved.error().Text());
   Error error = moved.error().In("a container could not be moved");
+  // The work goes on for a while, and may begin with the moves: the records are for the next start.
+  if (!have_begun && IsToStop()) return error;
+  const Result<Done> back = MoveBackAndForget(daemon, options, moves);
   if (!back.ok()) error.message += "; " + back.error().message;
   if (!back.ok()) error.remedy = back.error().remedy;
   return error;

@@ -18,8 +18,9 @@ namespace alignd::daemon {
 
 // MovesFile has been written; it stays. Afterwards, each container runs on its new CPUs,
 // and is assigned the old ones, too, until the state files of the new configuration are written.
-// After an error, the containers are back on their CPUs, and the record is gone; if they could not
-// be moved back either, the error says so, and the record is there for PendingMoves.
+// After an error, the containers are back on their CPUs, or have not left them, and the record is
+// gone. If alignd is to stop, it can be there, for the next start. If they could not be moved back
+// either, the error says so, and the record is there for PendingMoves.
 // Errors: as ContainerMover::Move; kIo.
 Result<Done> MoveContainers(Daemon& daemon, const Options& options,
                             const std::vector<admission::CpuMove>& moves);

@@ -174,6 +174,14 @@ void Parts::CheckStateFiles() {
   SaveUncertainFiles(*store, *bindings, allocation);
 }
 
+void Parts::CheckConfigFile() {
+  control::ConfigChanger* const of_process = changer;
+  if (of_process == nullptr) return;
+  const std::optional<Error> why = of_process->NotApplied();
+  if (why) conditions.ConfigurationNotApplied(*why);
+  if (!why) conditions.ConfigurationApplied();
+}
+
 deviceplugin::PluginSettings Parts::PluginSettingsOf(const Options& options) {
   deviceplugin::PluginSettings settings = PluginTimes(options);
   settings.on_register = [this](const std::string& name) { metrics.PluginRegistered(name); };
@@ -197,6 +205,7 @@ reconcile::Reconciler::Options Parts::ReconcilerOptions(const Options& options,
                             own = OwnFiles{options.state_dir, options.config}] {
     if (node.cpu) LookForKubeletCpuManager(kubelet_dir, own, conditions);
     CheckStateFiles();
+    CheckConfigFile();
     LookForUnattachedKubelet();
     bypass->Remind();
     if (conflicting) conflicting->Look();

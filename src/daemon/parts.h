@@ -88,6 +88,7 @@ struct Parts {
   const mirror::KubeletAllocatedBefore kubelet_allocated_before;  // as it was before any release
   metrics::EventMetrics metrics;
   std::atomic<bool> is_stopping = false;
+  std::atomic<control::ConfigChanger*> changer = nullptr;  // outlives this; null: there is none
   InventoryRelay relay;
   reconcile::Conditions conditions;
   SaveConditions save_conditions{conditions, metrics};
@@ -117,6 +118,7 @@ struct Parts {
   void LookForUnattachedKubelet();
   void RefreshMirror();
   void CheckStateFiles();
+  void CheckConfigFile();
   deviceplugin::PluginSettings PluginSettingsOf(const Options& options);
   reconcile::Reconciler::Options ReconcilerOptions(const Options& options,
                                                    allocation::StateFindings findings);

@@ -1,11 +1,15 @@
 #include "moving/container_cgroups.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "cgroup/cgroup_tree.h"
+#include "host/file.h"
+#include "host/sysfs_value.h"
 
 namespace alignd::moving {
 namespace {
@@ -15,6 +19,9 @@ namespace fs = std::filesystem;
 // The cgroups of containers lie at most so deep: kubepods, QoS class, pod, container, and what a
 // system has above kubepods.
 constexpr int kMaxDepth = 6;
+
+// No machine has so much memory, in bytes.
+constexpr uint64_t kNoLimit = uint64_t{1} << 60;
 
 // `kubepods/burstable/podUID` or `kubepods-burstable-podUID_WITH_UNDERSCORES.slice`; empty: not of
 // a pod.
@@ -34,7 +41,7 @@ std::string PodUidOf(std::string name) {
 class PodCpusets {
  public:
   explicit PodCpusets(const fs::path& root)
-      : tree_(root), base_(tree_.is_version2() ? root : root / "cpuset") {}
+      : root_(root), tree_(root), base_(tree_.is_version2() ? root : root / "cpuset") {}
 
   Result<ContainerCpusets> Read() {
     std::error_code fault;
@@ -72,12 +79,28 @@ class PodCpusets {
       const Result<cgroup::Cpuset> cpuset = tree_.ReadCpuset(pod + "/" + name);
       if (!cpuset.ok()) continue;  // it has ended meanwhile
       ContainerCpuset& found = found_.pods[uid][pod + "/" + name];
+      found.has_memory_limit = HasMemoryLimit(pod + "/" + name);
       if (cpuset->cpus != inherited_.cpus) found.cpus = cpuset->cpus;
       found.memory_nodes = cpuset->mems.empty() ? cpuset->effective_mems : cpuset->mems;
       // Version 1: a cgroup starts with the memory nodes of the one above.
       found.sets_memory_nodes = !cpuset->mems.empty() && cpuset->mems != inherited_.mems &&
                                 !(above.ok() && cpuset->mems == above->mems);
     }
+  }
+
+  // Source: kernel Documentation/admin-guide/cgroup-v2.rst, memory.max: "max" without a limit;
+  // cgroup-v1/memory.rst, memory.limit_in_bytes: then the largest multiple of a page.
+  std::optional<bool> HasMemoryLimit(const std::string& path) const {
+    const fs::path below = fs::path(path).relative_path();
+    const fs::path file = tree_.is_version2() ? root_ / below / "memory.max"
+                                              : root_ / "memory" / below / "memory.limit_in_bytes";
+    const Result<std::string> text = host::ReadFile(file);
+    if (!text.ok()) return std::nullopt;
+    const std::string value = text->substr(0, text->find('\n'));
+    if (value == "max") return false;
+    const std::optional<uint64_t> bytes = host::ParseUint64(value);
+    if (!bytes) return std::nullopt;
+    return *bytes < kNoLimit;
   }
 
   std::vector<std::string> Below(const std::string& path) const {
@@ -92,6 +115,7 @@ class PodCpusets {
     return names;
   }
 
+  const fs::path root_;
   const cgroup::CgroupTree tree_;
   const fs::path base_;
   cgroup::Cpuset inherited_;
@@ -127,6 +151,12 @@ std::string Name(const std::string& uid, const std::string& path) {
   return "a container of pod " + uid + " (cgroup " + path + ")";
 }
 
+std::string Names(const std::vector<std::string>& paths) {
+  std::string names;
+  for (const std::string& path : paths) names += (names.empty() ? "" : ", ") + path;
+  return names;
+}
+
 // The CPUs of the containers of one pod.
 void AddWrongCpus(const ContainerCpusets& before, const std::string& uid,
                   const std::map<std::string, ContainerCpuset>& containers,
@@ -137,11 +167,13 @@ void AddWrongCpus(const ContainerCpusets& before, const std::string& uid,
   const bool shares_reserved = reserved.Intersects(state.default_set);
   const CpuSet held = state.HeldBy(uid);
   const CpuSet others = HeldByOthers(state, uid);
-  const auto unset = std::ranges::count_if(
-      containers, [](const auto& container) { return container.second.cpus.empty(); });
-  if (unset > 1 && !held.empty()) {
-    misplaced.push_back("a container of pod " + uid +
-                        " runs on all CPUs, and its pod is assigned CPUs " + held.ToString());
+  std::vector<std::string> unset;
+  for (const auto& [path, cpuset] : containers) {
+    if (cpuset.cpus.empty()) unset.push_back(path);
+  }
+  if (unset.size() > 1 && !held.empty()) {
+    misplaced.push_back("a container of pod " + uid + " (one of the cgroups " + Names(unset) +
+                        ") runs on all CPUs, and its pod is assigned CPUs " + held.ToString());
   }
   for (const auto& [path, cpuset] : containers) {
     const CpuSet& cpus = cpuset.cpus;
@@ -184,6 +216,15 @@ std::map<std::string, CpuSet> MemoryNodesOf(const memorymanager::MemoryState& st
   return nodes;
 }
 
+// Whether the memory manager can have assigned memory to this container: it does so for Guaranteed
+// pods, whose containers have a limit, and for pods with memory as a whole.
+bool CanHoldMemory(const memorymanager::MemoryState& state, const std::string& uid,
+                   const std::string& path, const ContainerCpuset& cpuset) {
+  if (state.pods.contains(uid)) return true;
+  return path.find("burstable") == std::string::npos &&
+         path.find("besteffort") == std::string::npos && cpuset.has_memory_limit.value_or(true);
+}
+
 // The containers of the pod that have exactly these exclusive CPUs: a container can have those of
 // an init container that has ended.
 std::vector<std::string> WithCpus(const cpumanager::CpuState& state, const std::string& uid,
@@ -216,7 +257,8 @@ void AddWrongMemory(const ContainerCpusets& before, const std::string& uid,
       all.empty() ? ", and its pod is assigned no memory"
                   : ", and its pod is assigned memory of NUMA nodes " + all.ToString();
   size_t right = 0;
-  size_t unset = 0;
+  std::vector<std::string> unset;
+  bool can_hold = false;  // one of those that are not set
   for (const auto& [path, cpuset] : containers) {
     const std::string what =
         Name(uid, path) + " may use memory of NUMA nodes " + cpuset.memory_nodes.ToString();
@@ -238,13 +280,15 @@ void AddWrongMemory(const ContainerCpusets& before, const std::string& uid,
     } else if (is_of_pod(cpuset.memory_nodes)) {
       ++right;
     } else if (cpuset.sets_memory_nodes) {
-      misplaced.push_back(what + of_pod);
+      if (CanHoldMemory(state.memory, uid, path, cpuset)) misplaced.push_back(what + of_pod);
     } else {
-      ++unset;
+      unset.push_back(path);
+      can_hold = can_hold || CanHoldMemory(state.memory, uid, path, cpuset);
     }
   }
-  if (unset > 1 && right < assigned.size()) {
-    misplaced.push_back("a container of pod " + uid + " may use memory of all NUMA nodes" + of_pod);
+  if (unset.size() > 1 && can_hold && right < assigned.size()) {
+    misplaced.push_back("a container of pod " + uid + " (one of the cgroups " + Names(unset) +
+                        ") may use memory of all NUMA nodes" + of_pod);
   }
 }
 
@@ -265,6 +309,26 @@ std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const Con
     }
   }
   return misplaced;
+}
+
+std::vector<std::string> FindNarrowedByOthers(const ContainerCpusets& now,
+                                              const admission::NodeState& state) {
+  std::vector<std::string> notes;
+  if (state.memory.machine.empty()) return notes;
+  for (const auto& [uid, containers] : now.pods) {
+    const std::map<std::string, CpuSet> assigned = MemoryNodesOf(state.memory, uid);
+    for (const auto& [path, cpuset] : containers) {
+      const CpuSet& nodes = cpuset.memory_nodes;
+      if (!cpuset.sets_memory_nodes || CanHoldMemory(state.memory, uid, path, cpuset) ||
+          !WithCpus(state.cpu, uid, cpuset.cpus).empty() ||
+          std::ranges::any_of(assigned, [&](const auto& one) { return one.second == nodes; })) {
+        continue;
+      }
+      notes.push_back(Name(uid, path) + " may use memory of NUMA nodes " + nodes.ToString() +
+                      ", which another program has set: the container is assigned no memory");
+    }
+  }
+  return notes;
 }
 
 }  // namespace alignd::moving

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct ContainerCpuset {
   CpuSet memory_nodes;  // NUMA node ids of which it may take memory
   // Whether cpuset.mems of the container itself is set. If not, it may use what its pod may use.
   bool sets_memory_nodes = false;
+  // Whether the container has a memory limit, as each one that the memory manager assigns memory
+  // has. nullopt: not known.
+  std::optional<bool> has_memory_limit = std::nullopt;
 
   friend bool operator==(const ContainerCpuset&, const ContainerCpuset&) = default;
 };
@@ -45,13 +49,21 @@ struct ContainerCpusets {
 //     them (strict-cpu-reservation).
 // And for each that does not have the memory nodes, if the memory manager has a state:
 //   - its CPUs say which container of the pod it is, and it has other memory nodes than that one;
-//   - it has its own memory nodes, and no container of its pod is assigned these;
-//   - its pod is assigned memory, and nothing has set its own; one such cgroup is the sandbox's;
+//   - it has its own memory nodes, and no container of its pod is assigned these. Not if it cannot
+//     be assigned memory: see FindNarrowedByOthers;
+//   - its pod is assigned memory, and nothing has set its own; one such cgroup is the sandbox's.
+//     Not if none of these cgroups has a memory limit, as an ephemeral container has none;
 //   - it had assigned memory nodes in `before` and has others now.
 // Containers that have ended meanwhile, or that are new, are compared with the state alone; so are
 // all without a `before`. `reserved`: CPUs that are never exclusive; empty: not known.
 std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const ContainerCpusets& now,
                                        const admission::NodeState& state,
                                        const CpuSet& reserved = {});
+
+// One sentence for each container whose memory nodes another program has set: it has its own, no
+// container of its pod is assigned these, and it cannot be assigned memory. It is not of a
+// Guaranteed pod, by its cgroup, or it has no memory limit, and its pod has no memory as a whole.
+std::vector<std::string> FindNarrowedByOthers(const ContainerCpusets& now,
+                                              const admission::NodeState& state);
 
 }  // namespace alignd::moving

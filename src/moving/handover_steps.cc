@@ -10,6 +10,8 @@
 namespace alignd::moving {
 namespace {
 
+using admission::NodeState;
+
 Result<Done> TakeLock(HandoverRun& run) {
   if (run.lock) return Done{};
   if (Result<Done> made = host::MakeDirectory(run.alignd.options.state_dir); !made.ok()) {
@@ -19,6 +21,41 @@ Result<Done> TakeLock(HandoverRun& run) {
   if (!lock.ok()) return lock.error();
   run.lock = *std::move(lock);
   return Done{};
+}
+
+// Errors: kIo; kNotFound: there is no cgroup of any pod, although the state has containers.
+Result<ContainerCpusets> ReadContainers(const HandoverRun& run, const NodeState& state) {
+  Result<ContainerCpusets> now = ContainerCpusets::Read(run.request.cgroup_root);
+  if (!now.ok()) return now;
+  if (now->pods.empty() && !(state.cpu.assignments.empty() && state.memory.assignments.empty())) {
+    return Error{ErrorCode::kNotFound,
+                 "the state has containers with exclusive CPUs or memory, and below " +
+                     run.request.cgroup_root.string() +
+                     " there is no cgroup of any pod: what they have cannot be checked",
+                 "give the mount point of the cgroups (--cgroup-root); if no pod runs, remove the "
+                 "state files of the stopped program instead of a handover"};
+  }
+  return now;
+}
+
+// Errors: kInvalidArgument: a container of `now` does not have what the state says.
+Result<Done> RequirePlaced(const HandoverRun& run, const ContainerCpusets& now,
+                           const NodeState& state) {
+  const std::optional<cpumanager::StaticPolicy>& policy = run.alignd.node.cpu;
+  const std::vector<std::string> misplaced =
+      FindMisplaced(run.before, now, state, policy ? policy->reserved : CpuSet());
+  if (misplaced.empty()) return Done{};
+  Error error{ErrorCode::kInvalidArgument, "", "delete these pods, then repeat the handover"};
+  for (const std::string& one : misplaced) {
+    error.message += (error.message.empty() ? "" : "; ") + one;
+  }
+  return error;
+}
+
+// A state that was read before does not know pods that have come since: what they have was decided
+// later, by the program that runs then.
+void DropPodsSince(const ContainerCpusets& before, ContainerCpusets& now) {
+  std::erase_if(now.pods, [&](const auto& pod) { return !before.pods.contains(pod.first); });
 }
 
 // Another unit, or a person, may have started it.
@@ -42,7 +79,11 @@ Result<Done> Move(HandoverRun& run, const char* what) {
   Result<MovePlan> plan = run.plan();
   if (!plan.ok()) return plan.error();
   if (Result<Done> lawful = RequireNoProblem(*plan, what); !lawful.ok()) return lawful;
-  if (Result<Done> placed = CheckContainers(run, plan->state); !placed.ok()) return placed;
+  // No program starts containers now: the state has all pods.
+  Result<ContainerCpusets> now = ReadContainers(run, plan->state);
+  if (!now.ok()) return now.error();
+  if (Result<Done> placed = RequirePlaced(run, *now, plan->state); !placed.ok()) return placed;
+  run.before = *std::move(now);
   plan->files.insert(plan->files.end(), run.config.begin(), run.config.end());
   const Result<Done> done = CarryOut(run.alignd, *plan, BackupDirectory(state_dir, what));
   if (!done.ok()) return done;
@@ -143,8 +184,17 @@ Result<PreparedHandover> PlanMove(HandoverRun& run, std::vector<kubelet::Change>
   handover.changes = std::move(changes);
   handover.plan = *std::move(plan);
   if (!handover.plan.problems.empty()) return handover;
-  if (const Result<Done> placed = CheckContainers(run, handover.plan.state); !placed.ok()) {
+  Result<ContainerCpusets> now = ReadContainers(run, handover.plan.state);
+  if (!now.ok()) {
+    handover.plan.problems.push_back(now.error());
+    return handover;
+  }
+  DropPodsSince(run.before, *now);
+  if (const Result<Done> placed = RequirePlaced(run, *now, handover.plan.state); !placed.ok()) {
     handover.plan.problems.push_back(placed.error());
+  }
+  for (std::string& note : FindNarrowedByOthers(*now, handover.plan.state)) {
+    handover.plan.notes.push_back(std::move(note));
   }
   return handover;
 }
@@ -168,26 +218,11 @@ Result<PreparedHandover> PlanRest(const admission::Node& node, const allocation:
   return handover;
 }
 
-Result<Done> CheckContainers(const HandoverRun& run, const admission::NodeState& state) {
-  const Result<ContainerCpusets> now = ContainerCpusets::Read(run.request.cgroup_root);
+Result<Done> CheckContainers(const HandoverRun& run, const NodeState& state) {
+  Result<ContainerCpusets> now = ReadContainers(run, state);
   if (!now.ok()) return now.error();
-  if (now->pods.empty() && !(state.cpu.assignments.empty() && state.memory.assignments.empty())) {
-    return Error{ErrorCode::kNotFound,
-                 "the state has containers with exclusive CPUs or memory, and below " +
-                     run.request.cgroup_root.string() +
-                     " there is no cgroup of any pod: what they have cannot be checked",
-                 "give the mount point of the cgroups (--cgroup-root); if no pod runs, remove the "
-                 "state files of the stopped program instead of a handover"};
-  }
-  const std::optional<cpumanager::StaticPolicy>& policy = run.alignd.node.cpu;
-  const std::vector<std::string> misplaced =
-      FindMisplaced(run.before, *now, state, policy ? policy->reserved : CpuSet());
-  if (misplaced.empty()) return Done{};
-  Error error{ErrorCode::kInvalidArgument, "", "delete these pods, then repeat the handover"};
-  for (const std::string& one : misplaced) {
-    error.message += (error.message.empty() ? "" : "; ") + one;
-  }
-  return error;
+  DropPodsSince(run.before, *now);
+  return RequirePlaced(run, *now, state);
 }
 
 Step StopStep(const RunPointer& run, const std::string& unit, bool was_active) {

@@ -60,7 +60,7 @@ CallerProgram PeerProgram(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
-  CallerProgram program{.process = peer.pid, .cgroup = {}};
+  CallerProgram program{.process = peer.pid, .cgroup = {}, .user = peer.uid};
   // The kernel writes it from memory, so that this does not wait.
   const auto cgroup = host::ReadFile("/proc/" + std::to_string(peer.pid) + "/cgroup");
   if (cgroup.ok()) program.cgroup = *cgroup;

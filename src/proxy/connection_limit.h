@@ -15,6 +15,8 @@ namespace alignd::proxy {
 struct CallerProgram {
   pid_t process = 0;   // 0: not known; those are taken for one process
   std::string cgroup;  // /proc/PID/cgroup; empty: not known, likewise
+  // As which the process has connected; nullopt: not known.
+  std::optional<uid_t> user = std::nullopt;
 };
 
 // A connection of a caller. A value.

@@ -160,6 +160,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     handler_ = context_.handlers(std::string(Method()));
     if (handler_ != nullptr && handler_->IsRelayed()) observer_ = std::exchange(handler_, nullptr);
     if (handler_ == nullptr) return Forward();
+    handler_->OnCaller(context_.user);
     if (const grpc::Status status = handler_->OnCall(); !status.ok()) return Answer(status);
     if (const auto timeout = ParseTimeout(request_.Find("grpc-timeout"))) {
       handler_->OnDeadline(std::chrono::steady_clock::now() + *timeout);

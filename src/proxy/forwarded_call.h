@@ -1,8 +1,11 @@
 // One call that passes the forwarder, from the request's headers to the last event on either side.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -29,8 +32,9 @@ class ForwardedCall {
     Registry& calls;
     HeldBytes& held;
     const RequestMemory& requests;
-    size_t max_request_bytes;  // of intercepted calls
-    CallEvents* events;        // may be null
+    size_t max_request_bytes;   // of intercepted calls
+    CallEvents* events;         // may be null
+    std::optional<uid_t> user;  // of the caller; nullopt: not known
   };
 
   // Makes the call that begins with stream `stream` of `caller`. It keeps itself alive, and is in

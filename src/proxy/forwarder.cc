@@ -124,9 +124,9 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     const auto self = std::make_shared<Session*>(nullptr);
     Session::Callbacks callbacks;
     const auto last_call = std::make_shared<uint64_t>(0);
-    callbacks.accept = [this, self, last_call](int32_t stream) {
+    callbacks.accept = [this, self, last_call, user = program.user](int32_t stream) {
       *last_call = ++calls_begun_;
-      return Begin(**self, stream);
+      return Begin(**self, stream, user);
     };
     callbacks.on_closed = [this, self](const std::string&) {
       std::erase_if(callers_, [&](const Caller& caller) { return caller.session.get() == *self; });
@@ -166,11 +166,11 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     return true;
   }
 
-  StreamEvents* Begin(Session& caller, int32_t stream) {
+  StreamEvents* Begin(Session& caller, int32_t stream, std::optional<uid_t> user) {
     if (calls_.size() >= kManyCalls) TrimMemorySoon();
-    return &ForwardedCall::Make(
-        {loop_, runtime_.get(), handlers_, calls_, held_, requests_, max_request_bytes_, events_},
-        caller, stream);
+    return &ForwardedCall::Make({loop_, runtime_.get(), handlers_, calls_, held_, requests_,
+                                 max_request_bytes_, events_, user},
+                                caller, stream);
   }
 
   void RelieveSoon() {

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <grpcpp/support/status.h>
+#include <sys/types.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -47,6 +49,9 @@ class CallHandler {
   // Whether the runtime may go on with the call if the caller cancels it after the runtime may have
   // its request. Then the handler lives until the runtime has answered or its connection has ended.
   virtual bool OutlivesCaller() const { return false; }
+
+  // As which user the caller has connected; nullopt: not known. Before the other methods.
+  virtual void OnCaller(std::optional<uid_t> user) { (void)user; }
 
   // The call has begun. If this is not OK, the call ends with it at once, before any message.
   virtual grpc::Status OnCall() { return grpc::Status::OK; }

@@ -22,7 +22,9 @@ bool IsError(ConditionType type) {
   return type == ConditionType::kConflictingCpuManager || type == ConditionType::kStateNotSaved ||
          type == ConditionType::kConflictingDevicePlugin || type == ConditionType::kBypass ||
          type == ConditionType::kStateRebuilt || type == ConditionType::kAssignmentUnknown ||
-         type == ConditionType::kKubeletNotAttached || type == ConditionType::kMetricsUnavailable;
+         type == ConditionType::kKubeletNotAttached ||
+         type == ConditionType::kConfigurationNotApplied ||
+         type == ConditionType::kMetricsUnavailable;
 }
 
 host::LogFields FieldsOf(const Condition& condition) {
@@ -195,6 +197,17 @@ void Conditions::KubeletMissing(size_t containers, const std::string& example) {
                                       "), but no kubelet calls through alignd's socket",
                            .remedy = "run `alignctl kubelet status`, then `alignctl kubelet "
                                      "attach`, and restart the kubelet"}});
+}
+
+void Conditions::ConfigurationNotApplied(const Error& error) {
+  Raise("",
+        {.condition = {.type = ConditionType::kConfigurationNotApplied,
+                       .message = "the configuration file could not be applied: " + error.message +
+                                  "; the former configuration applies, and the next start "
+                                  "uses the file",
+                       .remedy = (error.remedy.empty() ? "" : error.remedy + "; ") +
+                                 "correct the file and reload alignd, or write the former "
+                                 "configuration back"}});
 }
 
 void Conditions::CrioNotSeen(const std::string& socket) {

@@ -29,6 +29,7 @@ enum class ConditionType {
   kKubeletNotAttached,
   kRuntimeUnavailable,
   kStateNotSaved,
+  kConfigurationNotApplied,
   kStateRebuilt,  // an event of the start
   kAssignmentUnknown,
   kCpuOffline,
@@ -47,11 +48,12 @@ enum class ConditionType {
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 19> kConditionNames = {
+inline constexpr std::array<std::string_view, 20> kConditionNames = {
     "Bypass",
     "KubeletNotAttached",
     "RuntimeUnavailable",
     "StateNotSaved",
+    "ConfigurationNotApplied",
     "StateRebuilt",
     "AssignmentUnknown",
     "CPUOffline",
@@ -180,6 +182,9 @@ class Conditions {
                                         "containers keep theirs",
                              .remedy = error.remedy + "; alignd tries again at each reconcile"}});
   }
+  // ConfigurationNotApplied: a reload has failed, and the file is another one than what applies.
+  void ConfigurationNotApplied(const Error& error);
+  void ConfigurationApplied() { Clear(ConditionType::kConfigurationNotApplied, ""); }
   // StateRebuilt: assignments were rebuilt from the containers of the runtime. It stays until
   // alignd ends.
   void StateRebuilt(const std::string& message, const std::string& remedy) {

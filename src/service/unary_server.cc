@@ -23,6 +23,8 @@ class Handler final : public proxy::CallHandler {
   Handler& operator=(const Handler&) = delete;
   ~Handler() override = default;
 
+  void OnCaller(std::optional<uid_t> user) override { user_ = user; }
+
   void OnRequest(std::string request, std::function<void(Decision)> decide) override {
     auto answer = [decide = std::move(decide)](Call::Answer answered) {
       if (auto* status = std::get_if<grpc::Status>(&answered)) return decide(std::move(*status));
@@ -35,7 +37,7 @@ class Handler final : public proxy::CallHandler {
       }
       decide(Answer{std::move(message)});
     };
-    method_({std::move(request), std::move(answer), cancelled_});
+    method_({std::move(request), std::move(answer), cancelled_, user_});
   }
 
   void OnResponse(const grpc::Status& /*status*/, const std::string* /*response*/) override {}
@@ -44,6 +46,7 @@ class Handler final : public proxy::CallHandler {
 
  private:
   const Method method_;
+  std::optional<uid_t> user_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 

@@ -7,12 +7,14 @@
 
 #include <google/protobuf/message.h>
 #include <grpcpp/support/status.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -35,6 +37,9 @@ struct Call {
   // last copy is destroyed without a call, the caller gets UNAVAILABLE.
   std::function<void(Answer)> answer;
   std::shared_ptr<const std::atomic<bool>> cancelled;  // the answer is not wanted any more
+
+  // As which user the caller has connected; nullopt: not known.
+  std::optional<uid_t> user = std::nullopt;
 
   bool IsCancelled() const { return cancelled->load(); }
 };

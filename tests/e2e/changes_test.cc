@@ -144,14 +144,14 @@ class RealChanges : public RealNode {
         return seen.size() > 3 && seen.back().begin - seen.front().end > pause_;
       };
       EXPECT_TRUE(WaitUntil(was_watched, kChangePatience));
-      const double end = Uptime();
-      AddOwnerships(running.pod.pod.name, SeenBy(running), end);
+      AddOwnerships(running.pod.pod.name, SeenBy(running));
       RemoveWatched(running.pod, *kubelet);
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
   }
-  // `end`: the container still ran then. It may have been moved meanwhile.
-  void AddOwnerships(const std::string& pod, const std::vector<Sighting>& seen, double end) {
+  // Each CPU was the pod's from the first to the last reading that saw it: the container may have
+  // been moved right after that.
+  void AddOwnerships(const std::string& pod, const std::vector<Sighting>& seen) {
     for (size_t i = 0; i < seen.size(); ++i) {
       EXPECT_EQ(seen[i].cpus.Count(), 1) << pod << " " << seen[i].cpus.ToString();
       if (i > 0 && seen[i].cpus == seen[i - 1].cpus) {
@@ -161,7 +161,6 @@ class RealChanges : public RealNode {
       if (i > 0) ++moves_;
       owned_.push_back({pod, seen[i].cpus, seen[i].end, seen[i].end});
     }
-    if (!seen.empty()) owned_.back().end = std::max(owned_.back().end, end);
   }
 
   // Pods of the shared pool come and go.

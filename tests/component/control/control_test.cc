@@ -1,6 +1,13 @@
 // What the control service reports.
+#include <fcntl.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel_posix.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +17,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "alignd/control/v1/control.grpc.pb.h"
@@ -202,6 +210,67 @@ TEST_F(ControlTest, SocketIsForOwnerAndGroupOnly) {
   struct stat status {};
   ASSERT_EQ(::stat(socket().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777u, 0660u);
+}
+
+// The stub of a process of that user, which has access to the socket. Needs root.
+std::unique_ptr<v1::Control::Stub> StubOf(uid_t user, const std::string& path) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_GE(fd, 0);
+  int connected = -1;
+  // The system call, without the C library, changes the user of this thread alone.
+  std::thread([&] {
+    if (syscall(SYS_setresuid, -1, user, -1) != 0) return;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  }).join();
+  EXPECT_EQ(connected, 0) << path;
+  EXPECT_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+  return v1::Control::NewStub(grpc::CreateInsecureChannelFromFd("alignd", fd));
+}
+
+template <typename Request, typename Response>
+grpc::Status StatusOf(v1::Control::Stub& stub,
+                      grpc::Status (v1::Control::Stub::*call)(grpc::ClientContext*, const Request&,
+                                                              Response*),
+                      const Request& request) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  Response response;
+  return (stub.*call)(&context, request, &response);
+}
+
+TEST_F(ControlTest, OnlyRootAndItsOwnUserMayChangeSomething) {
+  constexpr uid_t kOther = 4321;
+  if (geteuid() != 0) GTEST_SKIP() << "connects as another user, which only root can do";
+  ASSERT_EQ(chmod(world.tree.root().c_str(), 0755), 0);
+  ASSERT_EQ(chmod(socket().c_str(), 0666), 0);
+  v1::BypassRequest bypass;
+  for (const uid_t user : {uid_t{0}, kOther}) {
+    const auto stub = StubOf(user, socket());
+    // Root's calls get further: this alignd has neither.
+    const grpc::StatusCode expected =
+        user == 0 ? grpc::StatusCode::UNIMPLEMENTED : grpc::StatusCode::PERMISSION_DENIED;
+    const grpc::Status applied = StatusOf(*stub, &v1::Control::Stub::ApplyChange, {});
+    EXPECT_EQ(applied.error_code(), expected) << applied.error_message();
+    for (const auto action : {v1::BypassRequest::ON, v1::BypassRequest::OFF}) {
+      bypass.set_action(action);
+      EXPECT_EQ(StatusOf(*stub, &v1::Control::Stub::Bypass, bypass).error_code(), expected);
+    }
+    if (user != 0) {
+      EXPECT_EQ(applied.error_message(),
+                "user 4321 may not change the configuration: only root may; repeat the command as "
+                "root, as with sudo");
+    }
+    // Reading is as before.
+    bypass.set_action(v1::BypassRequest::STATUS);
+    EXPECT_EQ(StatusOf(*stub, &v1::Control::Stub::Bypass, bypass).error_code(),
+              grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_EQ(StatusOf(*stub, &v1::Control::Stub::PlanChange, {}).error_code(),
+              grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_TRUE(StatusOf(*stub, &v1::Control::Stub::GetStatus, {}).ok());
+  }
 }
 
 TEST_F(ControlTest, PrintsTextAndJson) {

@@ -291,6 +291,28 @@ TEST_F(DaemonMoves, AStopDoesNotWaitForTheMoves) {
   ExpectAsBefore();
 }
 
+// Nothing is said about containers that were moved: the runtime has not answered which cgroups they
+// have.
+TEST_F(DaemonMoves, AStopBeforeTheFirstMoveSaysThatNoneWasMoved) {
+  StartThree();
+  runtime_->SetDelay("ContainerStatus", kPatience);
+  const size_t asked = runtime_->Requests("ContainerStatus").size();
+  ASSERT_TRUE(Control().GetChange(Begin(ConfigWith("0-1,4"))).ok());
+  ASSERT_TRUE(Eventually([&] { return runtime_->Requests("ContainerStatus").size() > asked; }))
+      << alignd_->Log();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  const std::string log = alignd_->Log();
+  EXPECT_NE(log.find("containers could not be moved, and none has been: alignd is about to stop"),
+            std::string::npos)
+      << log;
+  EXPECT_EQ(log.find("not back on their CPUs"), std::string::npos) << log;
+  EXPECT_EQ(State(), state_);
+  runtime_->SetDelay("ContainerStatus", milliseconds(0));
+  runtime_->EndDelays();
+  StartProcess();
+  ExpectAsBefore();
+}
+
 // Which containers run is not known: none of them counts as moved back.
 TEST_F(DaemonMoves, UntilTheRuntimeIsListedNoContainerCountsAsBack) {
   wrapper_ = {"env", "WATCHDOG_USEC=1000000"};
@@ -421,6 +443,9 @@ TEST_P(DaemonMovesBelow, ACgroupAboveWithoutTheNewCpusRefusesTheMove) {
       << outcome;
   EXPECT_NE(outcome.find(" may use CPUs 0-7 only"), std::string::npos) << outcome;
   EXPECT_EQ(runtime_->Requests(kUpdateCall).size(), updates) << "a container was moved";
+  EXPECT_EQ(outcome.find("back"), std::string::npos) << outcome;
+  EXPECT_EQ(Logged("containers could not be moved, and none has been: "), 1u) << alignd_->Log();
+  EXPECT_EQ(Logged("moved back"), 0u) << alignd_->Log();
   ExpectAsBefore();
   EXPECT_EQ(ConfigFile(), ConfigWith("0"));
 

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "daemon/change_undo.h"
+#include "edge/status_conditions.h"
+#include "reconcile/conditions.h"
 #include "reload_fixture.h"
 
 namespace alignd::daemon {
@@ -232,6 +234,36 @@ TEST_F(DaemonReload, AnUnfinishedChangeThatIsRefusedEndsEveryStart) {
   EXPECT_FALSE(fs::exists(StateDir() / ChangeUndo::kFileName));
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
   EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "4");
+}
+
+// The next start would fail: the status says so until the file is right again.
+TEST_F(DaemonReload, AFileThatCannotBeAppliedIsACondition) {
+  StartProcess();
+  const auto messages = [this] {
+    std::string all;
+    for (const auto& condition : testing::ConditionsOf(
+             DaemonOptions().ControlSocket(), reconcile::ConditionType::kConfigurationNotApplied)) {
+      all += condition.message() + "\n";
+    }
+    return all;
+  };
+  EXPECT_EQ(messages(), "");
+  for (const std::string& repaired : {ConfigWith("0"), ConfigWith("0-1")}) {
+    SCOPED_TRACE(repaired);
+    tree_.Write({"config.yaml", "cpuManagerPolicy: [broken\n"});
+    const size_t before = Logged("not reloaded: ");
+    ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
+    ASSERT_TRUE(Eventually([&] { return Logged("not reloaded: ") > before; })) << alignd_->Log();
+    ASSERT_TRUE(Eventually([&] { return !messages().empty(); })) << alignd_->Log();
+    EXPECT_NE(messages().find("config.yaml"), std::string::npos) << messages();
+    EXPECT_NE(messages().find("the next start uses the file"), std::string::npos) << messages();
+    if (repaired == ConfigWith("0")) {
+      tree_.Write({"config.yaml", repaired});  // without a reload
+    } else {
+      Reload(repaired);
+    }
+    EXPECT_TRUE(Eventually([&] { return messages().empty(); })) << messages();
+  }
 }
 
 TEST_F(DaemonReload, AHangupBeforeTheRuntimeIsListedIsNotLost) {

@@ -44,6 +44,52 @@ TEST_F(ConfigChangesTest, ARefusedChangeAppliesNothing) {
   EXPECT_EQ(changes_.Take().applied, "first");
 }
 
+// The next start would use the file.
+TEST_F(ConfigChangesTest, AFileThatCouldNotBeAppliedIsKnownUntilItAgrees) {
+  const Error refused{ErrorCode::kInvalidArgument, "refused", "correct it"};
+  const auto reload = [this](const Result<Done>& result) {
+    changes_.Ended(changes_.Take(), result);
+  };
+  EXPECT_FALSE(changes_.NotApplied());
+  Write("second");
+  reload(refused);
+  ASSERT_TRUE(changes_.NotApplied());
+  EXPECT_EQ(changes_.NotApplied()->message, "refused");
+  Write("third");  // not read by alignd yet
+  EXPECT_TRUE(changes_.NotApplied());
+  std::filesystem::remove(options_.config);
+  EXPECT_TRUE(changes_.NotApplied());
+  Write("first");  // what applies
+  EXPECT_FALSE(changes_.NotApplied());
+  Write("second");
+  EXPECT_FALSE(changes_.NotApplied()) << "no reload of it has failed";
+  reload(refused);
+  EXPECT_TRUE(changes_.NotApplied());
+  reload(Done{});
+  EXPECT_FALSE(changes_.NotApplied());
+}
+
+TEST_F(ConfigChangesTest, AFileThatSaysTheSameInOtherWordsAgrees) {
+  const std::string kind =
+      "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+  changes_.Started({kind + "cpuManagerPolicy: none\n"});
+  Write("broken");
+  changes_.Ended(changes_.Take(), Error{ErrorCode::kInvalidArgument, "refused", ""});
+  Write(kind + "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n");
+  EXPECT_TRUE(changes_.NotApplied());
+  Write("# as before\n" + kind + "cpuManagerPolicy: none\n");
+  EXPECT_FALSE(changes_.NotApplied());
+}
+
+TEST_F(ConfigChangesTest, ARefusedConfigurationOfARequestLeavesTheFileInForce) {
+  control::v1::ChangeRequest request;
+  request.set_config("requested");
+  ASSERT_TRUE(changes_.Apply(request).ok());
+  Write("second");
+  changes_.Ended(changes_.Take(), Error{ErrorCode::kInvalidArgument, "refused", ""});
+  EXPECT_FALSE(changes_.NotApplied());
+}
+
 TEST_F(ConfigChangesTest, TheTextOfARequestIsTaken) {
   control::v1::ChangeRequest request;
   request.set_config("requested");

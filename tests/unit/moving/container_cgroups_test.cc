@@ -106,7 +106,8 @@ TEST(ContainerCgroups, AContainerOnAllCpusIsNoSandbox) {
   WriteCpuset(tree, "cpuset/kubepods/podu-1/sandbox", "0-7");
   EXPECT_EQ(FindMisplaced({}, ReadOrFail(tree), Assigned()),
             std::vector<std::string>{
-                "a container of pod u-1 runs on all CPUs, and its pod is assigned CPUs 1-3"});
+                "a container of pod u-1 (one of the cgroups /kubepods/podu-1/aa, "
+                "/kubepods/podu-1/sandbox) runs on all CPUs, and its pod is assigned CPUs 1-3"});
 }
 
 TEST(ContainerCgroups, ContainersOnCpusOfOthersAreNamed) {
@@ -225,7 +226,8 @@ TEST(ContainerCgroups, OneCgroupWithoutMemoryNodesIsTheSandbox) {
   for (const FakeTree& tree : TreesWithMemory("0-6", "")) {  // the sandbox, and the container
     EXPECT_EQ(MisplacedIn(tree, state),
               std::vector<std::string>{
-                  "a container of pod u-1 may use memory of all NUMA nodes, and its pod is "
+                  "a container of pod u-1 (one of the cgroups /kubepods/podu-1/aa, "
+                  "/kubepods/podu-1/sandbox) may use memory of all NUMA nodes, and its pod is "
                   "assigned memory of NUMA nodes 1"});
   }
   // A container that was created before the memory manager's policy was static.
@@ -235,6 +237,61 @@ TEST(ContainerCgroups, OneCgroupWithoutMemoryNodesIsTheSandbox) {
   for (const FakeTree& tree : trees) {
     EXPECT_EQ(MisplacedIn(tree, state), std::vector<std::string>());
   }
+}
+
+// The memory limits of a container and of the sandbox, as both versions write them.
+void WriteLimits(const std::vector<FakeTree>& trees, const std::string& name, bool is_limited) {
+  const std::string path = "kubepods/podu-1/" + name;
+  trees[0].Write({path + "/memory.max", is_limited ? "67108864\n" : "max\n"});
+  trees[1].Write({"memory/" + path + "/memory.limit_in_bytes",
+                  is_limited ? "67108864\n" : "9223372036854771712\n"});
+}
+
+// `kubectl debug` while the container that holds memory has ended, and waits for its restart.
+TEST(ContainerCgroups, AnEphemeralContainerIsNotTheOneThatHoldsMemory) {
+  admission::NodeState state = AssignedWithMemory();
+  state.cpu.assignments.erase("u-1");
+  state.memory.assignments["u-1"].erase("log");
+  const std::vector<FakeTree> trees = TreesWithMemory("0-6", "");
+  WriteLimits(trees, "sandbox", false);
+  WriteLimits(trees, "aa", false);
+  for (const FakeTree& tree : trees) {
+    EXPECT_EQ(MisplacedIn(tree, state), std::vector<std::string>());
+  }
+  WriteLimits(trees, "aa", true);  // the container itself
+  for (const FakeTree& tree : trees) EXPECT_EQ(MisplacedIn(tree, state).size(), 1U);
+  WriteLimits(trees, "aa", false);
+  state.memory.pods["u-1"] = {{{1}, "memory", 128}};  // its containers need no limit
+  state.memory.assignments["u-1"] = {{"app", {}}};
+  for (const FakeTree& tree : trees) EXPECT_EQ(MisplacedIn(tree, state).size(), 1U);
+}
+
+TEST(ContainerCgroups, MemoryNodesThatAnotherProgramHasSetAreANote) {
+  admission::NodeState state = AssignedWithMemory();
+  state.cpu.assignments.erase("u-1");
+  state.memory.assignments.erase("u-1");
+  const auto expect = [&state](const FakeTree& tree, const std::string& path) {
+    EXPECT_EQ(MisplacedIn(tree, state), std::vector<std::string>());
+    EXPECT_EQ(FindNarrowedByOthers(ReadOrFail(tree), state),
+              std::vector<std::string>{
+                  "a container of pod u-1 (cgroup " + path +
+                  ") may use memory of NUMA nodes 1, which another program has set: the container "
+                  "is assigned no memory"});
+  };
+  const std::vector<FakeTree> trees = TreesWithMemory("0-6", "1");
+  WriteLimits(trees, "aa", true);  // it may have held memory that the state has lost
+  for (const FakeTree& tree : trees) {
+    EXPECT_EQ(MisplacedIn(tree, state).size(), 1U);
+    EXPECT_TRUE(FindNarrowedByOthers(ReadOrFail(tree), state).empty());
+  }
+  WriteLimits(trees, "aa", false);
+  for (const FakeTree& tree : trees) expect(tree, "/kubepods/podu-1/aa");
+  const FakeTree burstable;
+  burstable.Write({"cgroup.controllers", "cpuset cpu\n"});
+  WriteCpuset(burstable, "kubepods/burstable/podu-1", "", "");
+  WriteCpuset(burstable, "kubepods/burstable/podu-1/aa", "0-6", "1");
+  burstable.Write({"kubepods/burstable/podu-1/aa/memory.max", "67108864\n"});
+  expect(burstable, "/kubepods/burstable/podu-1/aa");
 }
 
 TEST(ContainerCgroups, MemoryNodesThatChangeMeanwhileAreNamed) {

@@ -337,6 +337,38 @@ TEST(Handover, AContainerWithOtherMemoryNodesRefusesIt) {
   EXPECT_EQ(node.Kept(), files);
 }
 
+// The program that was started last has decided about it: the state of before does not have it.
+TEST(Handover, APodThatComesInItsLastSecondsDoesNotUndoIt) {
+  for (const bool to_alignd : {true, false}) {
+    MovingNode node;
+    FakeServices services;
+    if (!to_alignd) {
+      ASSERT_TRUE(RunHandover(node, &PrepareToAlignd, services).ok());
+    }
+    services.before_call = [&](const std::string& call) {
+      if (call != "start kubelet.service") return;
+      node.Run("uid-exclusive", "5", "late", "1");
+      node.Run("uid-shared", "0,3-5", "late", "1");  // it has memory of its own
+    };
+    const Result<Done> done =
+        RunHandover(node, to_alignd ? &PrepareToAlignd : &PrepareToKubelet, services);
+    ASSERT_TRUE(done.ok()) << done.error().Text();
+    EXPECT_EQ(services.active[kAligndService], to_alignd);
+  }
+}
+
+// The first plan does not know it, and that of the move does.
+TEST(Handover, APodThatComesBeforeTheStopIsCompared) {
+  MovingNode node;
+  FakeServices services;
+  services.before_call = [&](const std::string& call) {
+    if (call == "stop kubelet.service") node.Run("uid-unknown", "5", "late");
+  };
+  const Result<Done> done = RunHandover(node, &PrepareToAlignd, services);
+  ASSERT_FALSE(done.ok());
+  EXPECT_TRUE(MovingNode::Has(done.error().message, "pod uid-unknown")) << done.error().message;
+}
+
 TEST(Handover, DevicesAreNotImportedBesideAMirror) {
   MovingNode node;
   node.Write("/usr/lib/systemd/system/alignd.service",

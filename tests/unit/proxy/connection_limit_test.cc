@@ -66,8 +66,10 @@ TEST(ConnectionLimit, KnowsTheProgramOfASocket) {
   EXPECT_EQ(self.process, getpid());
   EXPECT_EQ(self.cgroup, testing::ReadText("/proc/self/cgroup"));
   EXPECT_NE(self.cgroup, "");
+  EXPECT_EQ(self.user, geteuid());
   EXPECT_EQ(PeerProgram(-1).process, 0);
   EXPECT_EQ(PeerProgram(-1).cgroup, "");
+  EXPECT_EQ(PeerProgram(-1).user, std::nullopt);
 }
 
 }  // namespace
