@@ -28,18 +28,24 @@ using Answers = std::vector<HintsByResource>;
 // Whether the topology policy may refuse, or takes every merged hint, as best-effort does.
 enum class Alignment { kByPolicy, kBestEffort };
 
+// The CPU manager's policy for the pod; null: none. The pod without what a scheduler has decided.
+struct OwnNeeds {
+  const cpumanager::StaticPolicy* cpu;
+  const Pod* undecided;
+};
+
 // Decides about one pod on a working copy of the state. Used once.
 class PodAdmission {
  public:
-  // `cpu`: the CPU manager's policy for the pod; null: that of the node.
+  // `own`: nullopt for a pod that the node's policy alone decides.
   PodAdmission(const Node& node, const NodeState& state, const Pod& pod,
-               const PreferredAllocationFn& preferred,
-               const cpumanager::StaticPolicy* cpu = nullptr,
+               const PreferredAllocationFn& preferred, std::optional<OwnNeeds> own = {},
                Alignment alignment = Alignment::kByPolicy)
       : node_(node),
         topology_(TopologyOf(node, pod)),
-        cpu_(cpu != nullptr || !node.cpu ? cpu : &*node.cpu),
+        cpu_(own ? own->cpu : (node.cpu ? &*node.cpu : nullptr)),
         pod_(pod),
+        undecided_(own ? *own->undecided : pod),
         preferred_(preferred),
         alignment_(alignment),
         next_(state) {}
@@ -59,7 +65,12 @@ class PodAdmission {
           AssignmentOf(node_, next_, {pod_.uid, container.name});
     }
     admission.next = std::move(next_);
-    if (PodPolicies chosen = ChosenPolicies(node_, pod_.policies); chosen != PodPolicies()) {
+    PodPolicies chosen = ChosenPolicies(node_, pod_.policies);
+    // It keeps what it had before it asked.
+    if (chosen.required_bind && !LieAs(*chosen.required_bind, node_, admission.next, pod_.uid)) {
+      chosen.required_bind.reset();
+    }
+    if (chosen != PodPolicies()) {
       admission.next.chosen_policies[pod_.uid] = std::move(chosen);
     } else {
       admission.next.chosen_policies.erase(pod_.uid);
@@ -152,15 +163,23 @@ class PodAdmission {
 
   // What the empty node would offer to each container: the pod is placed there as best-effort would
   // do it, since of several containers each one has only what those before it leave. Unhealthy
-  // devices stay unhealthy: no pod that ends brings them back.
+  // devices stay unhealthy: no pod that ends brings them back. What the pod stays away from, and
+  // what a scheduler has decided, is attainable: otherwise a pod could weaken the node's policy.
   const std::vector<ContainerDecision>& AttainableDecisions() {
     if (!attainable_) {
       const PreferredAllocationFn any = [](const devicemanager::PreferenceQuery&) {
         return std::nullopt;
       };
       const NodeState empty = EmptyState(node_, next_);
-      attainable_ =
-          PodAdmission(node_, empty, pod_, any, cpu_, Alignment::kBestEffort).Run(empty).decisions;
+      std::optional<cpumanager::StaticPolicy> cpu;
+      if (cpu_) {
+        cpu = *cpu_;
+        cpu->avoided = {};
+      }
+      const OwnNeeds own{cpu ? &*cpu : nullptr, &undecided_};
+      attainable_ = PodAdmission(node_, empty, undecided_, any, own, Alignment::kBestEffort)
+                        .Run(empty)
+                        .decisions;
     }
     return *attainable_;
   }
@@ -235,18 +254,27 @@ class PodAdmission {
       }
     }
     if (!node_.memory) return std::nullopt;
-    memorymanager::Placement memory = memorymanager::Allocate(node_.machine, *node_.memory, pod_,
-                                                              container, affinity, next_.memory);
+    memorymanager::Placement memory = memorymanager::Allocate(
+        node_.machine, *node_.memory, pod_, container, MemoryAffinity(affinity), next_.memory);
     std::ranges::find(decisions_, container.name, &ContainerDecision::container)->memory_exact =
         memory.exact;
     if (memory.refusal) refused_at_ = {container.name, RefusedBy::kMemory};
     return std::move(memory.refusal);
   }
 
+  // A scheduler can decide on CPUs and memory of different NUMA nodes.
+  TopologyHint MemoryAffinity(const TopologyHint& affinity) const {
+    const std::optional<NumaMask> decided = DecidedMemoryNodes(node_, pod_);
+    if (!decided) return affinity;
+    const NumaMask common = affinity.affinity ? *decided & *affinity.affinity : NumaMask();
+    return {common.empty() ? *decided : common, affinity.preferred};
+  }
+
   const Node& node_;
   const topologymanager::Policy& topology_;  // that applies to the pod
   const cpumanager::StaticPolicy* cpu_;      // as well; null: no CPUs are assigned
   const Pod& pod_;
+  const Pod& undecided_;
   const PreferredAllocationFn& preferred_;
   const Alignment alignment_;
   NodeState next_;
@@ -259,11 +287,15 @@ class PodAdmission {
 // is left out if the pod is placed no worse without it.
 Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& asking,
                            const PreferredAllocationFn& preferred) {
-  const Pod pod = WithDecidedNodes(node, asking);
+  const Pod undecided = WithoutDecision(asking);
+  const Pod pod = WithDecidedNodes(node, WithOpenDecision(node, state, asking));
   const PodPolicies chosen = ChosenPolicies(node, pod.policies);
   cpumanager::StaticPolicy policy = CpuPolicyWith(node, chosen);
   RestrictToDecided(node, state, pod, policy);
-  Admission anywhere = PodAdmission(node, state, pod, preferred, &policy).Run(state);
+  const auto decide = [&](const cpumanager::StaticPolicy& cpu) {
+    return PodAdmission(node, state, pod, preferred, OwnNeeds{&cpu, &undecided}).Run(state);
+  };
+  Admission anywhere = decide(policy);
   if (auto objection = ObjectionToResult(node, pod, anywhere)) {
     Refusal refusal = PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
     return {std::move(refusal), std::nullopt, {}, state, {}};
@@ -273,7 +305,7 @@ Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& 
   for (const CpuSet& place : PlacesToTry(node, state, pod, avoided)) {
     cpumanager::StaticPolicy away = policy;
     away.avoided |= avoided | (node.machine.cpus() - place);
-    Admission apart = PodAdmission(node, state, pod, preferred, &away).Run(state);
+    Admission apart = decide(away);
     if (!IsWorse(node, pod, policy, apart, anywhere)) return apart;
   }
   return anywhere;
