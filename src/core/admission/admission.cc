@@ -28,10 +28,13 @@ using Answers = std::vector<HintsByResource>;
 // Whether the topology policy may refuse, or takes every merged hint, as best-effort does.
 enum class Alignment { kByPolicy, kBestEffort };
 
-// The CPU manager's policy for the pod; null: none. The pod without what a scheduler has decided.
+// The CPU manager's policy for a pod that asks for more than the number of its CPUs.
 struct OwnNeeds {
-  const cpumanager::StaticPolicy* cpu;
-  const Pod* undecided;
+  const cpumanager::StaticPolicy& cpu;
+  // The same and the pod, without what it stays away from and what a scheduler has decided. What
+  // the empty node offers is compared with these: otherwise a pod could weaken best-attainable.
+  const cpumanager::StaticPolicy& free_cpu;
+  const Pod& free_pod;
 };
 
 // Decides about one pod on a working copy of the state. Used once.
@@ -43,9 +46,10 @@ class PodAdmission {
                Alignment alignment = Alignment::kByPolicy)
       : node_(node),
         topology_(TopologyOf(node, pod)),
-        cpu_(own ? own->cpu : (node.cpu ? &*node.cpu : nullptr)),
+        cpu_(own ? &own->cpu : (node.cpu ? &*node.cpu : nullptr)),
+        free_cpu_(own ? &own->free_cpu : cpu_),
         pod_(pod),
-        undecided_(own ? *own->undecided : pod),
+        free_pod_(own ? own->free_pod : pod),
         preferred_(preferred),
         alignment_(alignment),
         next_(state) {}
@@ -163,21 +167,16 @@ class PodAdmission {
 
   // What the empty node would offer to each container: the pod is placed there as best-effort would
   // do it, since of several containers each one has only what those before it leave. Unhealthy
-  // devices stay unhealthy: no pod that ends brings them back. What the pod stays away from, and
-  // what a scheduler has decided, is attainable: otherwise a pod could weaken the node's policy.
+  // devices stay unhealthy: no pod that ends brings them back.
   const std::vector<ContainerDecision>& AttainableDecisions() {
     if (!attainable_) {
       const PreferredAllocationFn any = [](const devicemanager::PreferenceQuery&) {
         return std::nullopt;
       };
       const NodeState empty = EmptyState(node_, next_);
-      std::optional<cpumanager::StaticPolicy> cpu;
-      if (cpu_) {
-        cpu = *cpu_;
-        cpu->avoided = {};
-      }
-      const OwnNeeds own{cpu ? &*cpu : nullptr, &undecided_};
-      attainable_ = PodAdmission(node_, empty, undecided_, any, own, Alignment::kBestEffort)
+      std::optional<OwnNeeds> own;
+      if (free_cpu_ != nullptr) own.emplace(OwnNeeds{*free_cpu_, *free_cpu_, free_pod_});
+      attainable_ = PodAdmission(node_, empty, free_pod_, any, own, Alignment::kBestEffort)
                         .Run(empty)
                         .decisions;
     }
@@ -273,8 +272,9 @@ class PodAdmission {
   const Node& node_;
   const topologymanager::Policy& topology_;  // that applies to the pod
   const cpumanager::StaticPolicy* cpu_;      // as well; null: no CPUs are assigned
+  const cpumanager::StaticPolicy* free_cpu_;
   const Pod& pod_;
-  const Pod& undecided_;
+  const Pod& free_pod_;
   const PreferredAllocationFn& preferred_;
   const Alignment alignment_;
   NodeState next_;
@@ -287,13 +287,14 @@ class PodAdmission {
 // is left out if the pod is placed no worse without it.
 Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& asking,
                            const PreferredAllocationFn& preferred) {
-  const Pod undecided = WithoutDecision(asking);
+  const Pod free_pod = WithoutDecision(asking);
   const Pod pod = WithDecidedNodes(node, WithOpenDecision(node, state, asking));
   const PodPolicies chosen = ChosenPolicies(node, pod.policies);
-  cpumanager::StaticPolicy policy = CpuPolicyWith(node, chosen);
+  const cpumanager::StaticPolicy free_cpu = CpuPolicyWith(node, chosen);
+  cpumanager::StaticPolicy policy = free_cpu;
   RestrictToDecided(node, state, pod, policy);
   const auto decide = [&](const cpumanager::StaticPolicy& cpu) {
-    return PodAdmission(node, state, pod, preferred, OwnNeeds{&cpu, &undecided}).Run(state);
+    return PodAdmission(node, state, pod, preferred, OwnNeeds{cpu, free_cpu, free_pod}).Run(state);
   };
   Admission anywhere = decide(policy);
   if (auto objection = ObjectionToResult(node, pod, anywhere)) {
