@@ -159,7 +159,7 @@ class OwnCpusProperty : public testing::Test {
 TEST_F(OwnCpusProperty, RequiredFullPcpusIsASetOfWholeCoresIfThereIsOne) {
   int admitted = 0;
   int refused = 0;
-  for (int round = Iterations(1000); round > 0; --round) {
+  for (int round = Iterations(500); round > 0; --round) {
     ASSERT_NO_FATAL_FAILURE(Draw());
     if (HasOption("distribute-cpus-across-cores")) continue;
     const CpuSet whole = WholeCoresByDefinition(*machine_, free_);
@@ -179,7 +179,7 @@ TEST_F(OwnCpusProperty, RequiredFullPcpusIsASetOfWholeCoresIfThereIsOne) {
 TEST_F(OwnCpusProperty, RequiredSpreadingIsOneCpuOfEachCoreIfThereAreEnough) {
   int admitted = 0;
   int refused = 0;
-  for (int round = Iterations(1000); round > 0; --round) {
+  for (int round = Iterations(500); round > 0; --round) {
     ASSERT_NO_FATAL_FAILURE(Draw());
     if (HasOption("full-pcpus-only")) continue;
     const auto cores = static_cast<int>(CoresIn(*machine_, free_).size());
@@ -197,7 +197,7 @@ TEST_F(OwnCpusProperty, RequiredSpreadingIsOneCpuOfEachCoreIfThereAreEnough) {
 // Without NUMA nodes or caches that differ, as many cores as there can be.
 TEST_F(OwnCpusProperty, PreferredSpreadingIsOptimalWhereTheOptionsPutThePod) {
   int spread = 0;
-  for (int round = Iterations(1000); round > 0; --round) {
+  for (int round = Iterations(500); round > 0; --round) {
     ASSERT_NO_FATAL_FAILURE(Draw());
     const std::optional<CpuSet> plain = CpusOf({});
     const std::optional<CpuSet> cpus = CpusOf({.preferred_bind = Bind::kSpreadByPcpus});
@@ -258,7 +258,7 @@ CpuSet AvoidedByDefinition(const Machine& machine, const NodeState& state,
 TEST_F(OwnCpusProperty, AnExclusivePolicyIsFollowedWhereThatCostsNothing) {
   int apart = 0;
   int together = 0;
-  for (int round = Iterations(2000); round > 0; --round) {
+  for (int round = Iterations(1000); round > 0; --round) {
     ASSERT_NO_FATAL_FAILURE(Draw());
     for (const auto policy : {CpuExclusivePolicy::kPcpuLevel, CpuExclusivePolicy::kNumaNodeLevel}) {
       const CpuSet avoided = AvoidedByDefinition(*machine_, state_, policy);
@@ -289,7 +289,7 @@ TEST_F(OwnCpusProperty, AnExclusivePolicyIsFollowedWhereThatCostsNothing) {
 // The hints are those of a node on which nothing else is free.
 TEST_F(OwnCpusProperty, TheAlignmentCountsWhatThePodCanHave) {
   std::map<bool, int> aligned;
-  for (int round = Iterations(1000); round > 0; --round) {
+  for (int round = Iterations(500); round > 0; --round) {
     ASSERT_NO_FATAL_FAILURE(Draw());
     KubeletConfig config = node_->config;
     config.topology_manager_policy = random_.OneOf<TopologyManagerPolicy>(

@@ -23,7 +23,7 @@ enum class CoreUse {
   kByOptions,       // as the options say
   kWholeFirst,      // packed into whole cores as far as possible
   kOneOfEachFirst,  // on as many cores as possible
-  kWhole,           // only whole cores; `options` have full_pcpus_only
+  kWhole,           // only whole cores, also where `options` do not have full_pcpus_only
   kOneOfEach,       // only one CPU of each core
 };
 

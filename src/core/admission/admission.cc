@@ -28,18 +28,28 @@ using Answers = std::vector<HintsByResource>;
 // Whether the topology policy may refuse, or takes every merged hint, as best-effort does.
 enum class Alignment { kByPolicy, kBestEffort };
 
+// The CPU manager's policy for a pod that asks for more than the number of its CPUs.
+struct OwnNeeds {
+  const cpumanager::StaticPolicy& cpu;
+  // The same and the pod, without what it stays away from and what a scheduler has decided. What
+  // the empty node offers is compared with these: otherwise a pod could weaken best-attainable.
+  const cpumanager::StaticPolicy& free_cpu;
+  const Pod& free_pod;
+};
+
 // Decides about one pod on a working copy of the state. Used once.
 class PodAdmission {
  public:
-  // `cpu`: the CPU manager's policy for the pod; null: that of the node.
+  // `own`: nullopt for a pod that the node's policy alone decides.
   PodAdmission(const Node& node, const NodeState& state, const Pod& pod,
-               const PreferredAllocationFn& preferred,
-               const cpumanager::StaticPolicy* cpu = nullptr,
+               const PreferredAllocationFn& preferred, std::optional<OwnNeeds> own = {},
                Alignment alignment = Alignment::kByPolicy)
       : node_(node),
         topology_(TopologyOf(node, pod)),
-        cpu_(cpu != nullptr || !node.cpu ? cpu : &*node.cpu),
+        cpu_(own ? &own->cpu : (node.cpu ? &*node.cpu : nullptr)),
+        free_cpu_(own ? &own->free_cpu : cpu_),
         pod_(pod),
+        free_pod_(own ? own->free_pod : pod),
         preferred_(preferred),
         alignment_(alignment),
         next_(state) {}
@@ -59,7 +69,12 @@ class PodAdmission {
           AssignmentOf(node_, next_, {pod_.uid, container.name});
     }
     admission.next = std::move(next_);
-    if (PodPolicies chosen = ChosenPolicies(node_, pod_.policies); chosen != PodPolicies()) {
+    PodPolicies chosen = ChosenPolicies(node_, pod_.policies);
+    // It keeps what it had before it asked.
+    if (chosen.required_bind && !LieAs(*chosen.required_bind, node_, admission.next, pod_.uid)) {
+      chosen.required_bind.reset();
+    }
+    if (chosen != PodPolicies()) {
       admission.next.chosen_policies[pod_.uid] = std::move(chosen);
     } else {
       admission.next.chosen_policies.erase(pod_.uid);
@@ -159,8 +174,11 @@ class PodAdmission {
         return std::nullopt;
       };
       const NodeState empty = EmptyState(node_, next_);
-      attainable_ =
-          PodAdmission(node_, empty, pod_, any, cpu_, Alignment::kBestEffort).Run(empty).decisions;
+      std::optional<OwnNeeds> own;
+      if (free_cpu_ != nullptr) own.emplace(OwnNeeds{*free_cpu_, *free_cpu_, free_pod_});
+      attainable_ = PodAdmission(node_, empty, free_pod_, any, own, Alignment::kBestEffort)
+                        .Run(empty)
+                        .decisions;
     }
     return *attainable_;
   }
@@ -235,18 +253,28 @@ class PodAdmission {
       }
     }
     if (!node_.memory) return std::nullopt;
-    memorymanager::Placement memory = memorymanager::Allocate(node_.machine, *node_.memory, pod_,
-                                                              container, affinity, next_.memory);
+    memorymanager::Placement memory = memorymanager::Allocate(
+        node_.machine, *node_.memory, pod_, container, MemoryAffinity(affinity), next_.memory);
     std::ranges::find(decisions_, container.name, &ContainerDecision::container)->memory_exact =
         memory.exact;
     if (memory.refusal) refused_at_ = {container.name, RefusedBy::kMemory};
     return std::move(memory.refusal);
   }
 
+  // A scheduler can decide on CPUs and memory of different NUMA nodes.
+  TopologyHint MemoryAffinity(const TopologyHint& affinity) const {
+    const std::optional<NumaMask> decided = DecidedMemoryNodes(node_, pod_);
+    if (!decided) return affinity;
+    const NumaMask common = affinity.affinity ? *decided & *affinity.affinity : NumaMask();
+    return {common.empty() ? *decided : common, affinity.preferred};
+  }
+
   const Node& node_;
   const topologymanager::Policy& topology_;  // that applies to the pod
   const cpumanager::StaticPolicy* cpu_;      // as well; null: no CPUs are assigned
+  const cpumanager::StaticPolicy* free_cpu_;
   const Pod& pod_;
+  const Pod& free_pod_;
   const PreferredAllocationFn& preferred_;
   const Alignment alignment_;
   NodeState next_;
@@ -259,11 +287,16 @@ class PodAdmission {
 // is left out if the pod is placed no worse without it.
 Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& asking,
                            const PreferredAllocationFn& preferred) {
-  const Pod pod = WithDecidedNodes(node, asking);
+  const Pod free_pod = WithoutDecision(asking);
+  const Pod pod = WithDecidedNodes(node, WithOpenDecision(node, state, asking));
   const PodPolicies chosen = ChosenPolicies(node, pod.policies);
-  cpumanager::StaticPolicy policy = CpuPolicyWith(node, chosen);
+  const cpumanager::StaticPolicy free_cpu = CpuPolicyWith(node, chosen);
+  cpumanager::StaticPolicy policy = free_cpu;
   RestrictToDecided(node, state, pod, policy);
-  Admission anywhere = PodAdmission(node, state, pod, preferred, &policy).Run(state);
+  const auto decide = [&](const cpumanager::StaticPolicy& cpu) {
+    return PodAdmission(node, state, pod, preferred, OwnNeeds{cpu, free_cpu, free_pod}).Run(state);
+  };
+  Admission anywhere = decide(policy);
   if (auto objection = ObjectionToResult(node, pod, anywhere)) {
     Refusal refusal = PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
     return {std::move(refusal), std::nullopt, {}, state, {}};
@@ -273,7 +306,7 @@ Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& 
   for (const CpuSet& place : PlacesToTry(node, state, pod, avoided)) {
     cpumanager::StaticPolicy away = policy;
     away.avoided |= avoided | (node.machine.cpus() - place);
-    Admission apart = PodAdmission(node, state, pod, preferred, &away).Run(state);
+    Admission apart = decide(away);
     if (!IsWorse(node, pod, policy, apart, anywhere)) return apart;
   }
   return anywhere;

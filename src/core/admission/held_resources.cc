@@ -151,6 +151,8 @@ Pod HoldingPod(const Node& node, const NodeState& state, const HoldingUnit& unit
     const CpuSet* const cpus = state.cpu.Find({unit.pod_uid, name});
     if (cpus != nullptr) counted[name] = *cpus;
   }
+  // Without exclusive CPUs, it would be refused for what only other containers of its pod can have.
+  if (counted.empty()) pod.policies.required_bind.reset();
   std::vector<Container> ended;
   for (const std::string& name : unit.containers) {
     const bool has_ended = counted.contains(name) && IsCovered(counted, name);

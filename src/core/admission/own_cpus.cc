@@ -7,12 +7,14 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/topologymanager/policy.h"
+#include "core/cpumanager/core_use.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
 namespace {
 
 using cpumanager::CoreUse;
+using cpumanager::GroupsTouching;
 using cpumanager::StaticPolicy;
 
 constexpr std::string_view kRequired = "requiredCPUBindPolicy ";
@@ -22,14 +24,6 @@ constexpr std::string_view kExclusive = "preferredCPUExclusivePolicy ";
 std::string OfAnnotation(std::string_view field, std::string_view value) {
   return std::string(field) + std::string(value) + " of annotation " +
          std::string(kResourceSpecAnnotation);
-}
-
-CpuSet CoresTouching(const Machine& machine, const CpuSet& cpus) {
-  CpuSet cores;
-  for (const CpuGroup& core : machine.cores()) {
-    if (core.cpus.Intersects(cpus)) cores |= core.cpus;
-  }
-  return cores;
 }
 
 // Whether the node's options leave it to the pod.
@@ -82,7 +76,6 @@ StaticPolicy CpuPolicyWith(const Node& node, const PodPolicies& chosen) {
   if (chosen.required_bind && MayBind(node, *chosen.required_bind)) {
     const bool is_full = *chosen.required_bind == CpuBindPolicy::kFullPcpus;
     policy.cores = is_full ? CoreUse::kWhole : CoreUse::kOneOfEach;
-    if (is_full) policy.options.full_pcpus_only = true;
   } else if (!chosen.required_bind && chosen.preferred_bind &&
              MayBind(node, *chosen.preferred_bind) && !policy.options.full_pcpus_only) {
     const bool is_full = *chosen.preferred_bind == CpuBindPolicy::kFullPcpus;
@@ -94,7 +87,9 @@ StaticPolicy CpuPolicyWith(const Node& node, const PodPolicies& chosen) {
 StaticPolicy CpuPolicyOf(const Node& node, const NodeState& state, const std::string& pod_uid) {
   const auto asked = state.chosen_policies.find(pod_uid);
   if (asked == state.chosen_policies.end()) return *node.cpu;
-  return CpuPolicyWith(node, ChosenPolicies(node, asked->second));
+  StaticPolicy policy = CpuPolicyWith(node, ChosenPolicies(node, asked->second));
+  policy.options = cpumanager::OptionsOf(policy);
+  return policy;
 }
 
 StaticPolicy CpuPolicyOfResize(const Node& node, const NodeState& state, const ContainerKey& key) {
@@ -102,7 +97,7 @@ StaticPolicy CpuPolicyOfResize(const Node& node, const NodeState& state, const C
   const CpuSet* const own = state.cpu.Find(key);
   if (policy.cores == CoreUse::kOneOfEach && own != nullptr) {
     // The cores of its own CPUs are left out where the new ones are chosen.
-    policy.avoided = CoresTouching(node.machine, state.cpu.HeldBy(key.pod_uid) - *own);
+    policy.avoided = GroupsTouching(node.machine.cores(), state.cpu.HeldBy(key.pod_uid) - *own);
   }
   const bool spreads = policy.cores == CoreUse::kOneOfEachFirst &&
                        !policy.options.distribute_cpus_across_numa &&
@@ -119,7 +114,7 @@ CpuSet AvoidedCpus(const Node& node, const NodeState& state, const std::string& 
     if (uid != pod_uid && of_other.exclusive == chosen.exclusive) cpus |= state.cpu.HeldBy(uid);
   }
   return *chosen.exclusive == CpuExclusivePolicy::kPcpuLevel
-             ? CoresTouching(node.machine, cpus)
+             ? GroupsTouching(node.machine.cores(), cpus)
              : node.machine.CpusInNuma(node.machine.NumaOf(cpus));
 }
 
@@ -166,17 +161,21 @@ bool IsWorse(const Node& node, const Pod& pod, const cpumanager::StaticPolicy& p
 
 bool LieAs(CpuBindPolicy policy, const Node& node, const NodeState& state,
            const std::string& pod_uid) {
-  const auto lies = [&](const CpuSet& cpus) {
-    return policy == CpuBindPolicy::kFullPcpus ? CoresTouching(node.machine, cpus) == cpus
-                                               : IsSpread(node.machine, cpus);
-  };
-  if (const auto whole = state.cpu.pods.find(pod_uid); whole != state.cpu.pods.end()) {
-    return lies(whole->second);
+  const auto whole = state.cpu.pods.find(pod_uid);
+  const bool has_whole = whole != state.cpu.pods.end();
+  if (policy == CpuBindPolicy::kSpreadByPcpus) {
+    // Ended init containers can have been on the same cores.
+    return IsSpread(node.machine,
+                    has_whole ? whole->second : cpumanager::NotReusable(state.cpu, pod_uid));
   }
+  const auto are_whole = [&](const CpuSet& cpus) {
+    return GroupsTouching(node.machine.cores(), cpus) == cpus;
+  };
+  if (has_whole) return are_whole(whole->second);
   const auto containers = state.cpu.assignments.find(pod_uid);
   if (containers == state.cpu.assignments.end()) return true;
   return std::ranges::all_of(containers->second,
-                             [&](const auto& container) { return lies(container.second); });
+                             [&](const auto& container) { return are_whole(container.second); });
 }
 
 std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {

@@ -29,7 +29,8 @@ std::optional<CpuBindPolicy> BindPolicyOf(const Node& node);
 // a scheduler's configuration.
 cpumanager::StaticPolicy CpuPolicyWith(const Node& node, const PodPolicies& chosen);
 
-// The same of a pod that was admitted (NodeState::chosen_policies).
+// The same of a pod that was admitted (NodeState::chosen_policies), to change what it has: the
+// options have full-pcpus-only if the pod requires whole cores.
 cpumanager::StaticPolicy CpuPolicyOf(const Node& node, const NodeState& state,
                                      const std::string& pod_uid);
 // The same for a resize of one of its containers.
@@ -52,7 +53,8 @@ std::vector<CpuSet> PlacesToTry(const Node& node, const NodeState& state, const 
 bool IsWorse(const Node& node, const Pod& pod, const cpumanager::StaticPolicy& policy,
              const Admission& apart, const Admission& anywhere);
 
-// Whether all CPUs of the running pod lie on cores as the policy requires.
+// Whether all CPUs of the pod lie on cores as the policy requires: with kFullPcpus those of each
+// container, with kSpreadByPcpus those of all containers together.
 bool LieAs(CpuBindPolicy policy, const Node& node, const NodeState& state,
            const std::string& pod_uid);
 

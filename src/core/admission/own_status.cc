@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "core/cpumanager/core_use.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -25,8 +29,16 @@ std::string OfStatus() { return " of annotation " + std::string(kResourceStatusA
 
 Objection Object(std::string fault) { return {std::move(fault), std::string(kRemoveStatus)}; }
 
+// A list as a message names it: the annotation can have thousands of elements.
+std::string ShownList(const std::string& list) {
+  constexpr size_t kMost = 160;
+  return list.size() <= kMost ? list : list.substr(0, list.rfind(',', kMost)) + ",...";
+}
+
+std::string Shown(const CpuSet& cpus) { return ShownList(cpus.ToString()); }
+
 Objection ObjectToCpus(const Pod& pod, const std::string& why) {
-  return Object("the scheduler decided cpuset " + pod.policies.cpuset.ToString() + OfStatus() +
+  return Object("the scheduler decided cpuset " + Shown(pod.policies.cpuset) + OfStatus() +
                 ", and " + why);
 }
 
@@ -46,10 +58,14 @@ int64_t CpusTogether(const Pod& pod) {
   return std::max(running, largest_init);
 }
 
-bool HasAllCpus(const NodeState& state, const Pod& pod) {
+// Whether each container that is assigned something has it: its exclusive CPUs, or what else.
+bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod) {
   if (PodCpuBudget(pod) > 0) return state.cpu.pods.contains(pod.uid);
   return std::ranges::all_of(pod.containers, [&](const Container& one) {
-    return ExclusiveCpuCount(pod, one) == 0 || state.cpu.Find({pod.uid, one.name}) != nullptr;
+    const ContainerKey key{pod.uid, one.name};
+    if (!RequestsAssignment(node, state, pod, one)) return true;
+    if (node.cpu && ExclusiveCpuCount(pod, one) > 0) return state.cpu.Find(key) != nullptr;
+    return state.memory.Find(key) != nullptr || state.devices.allocations.contains(key);
   });
 }
 
@@ -72,7 +88,7 @@ std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& st
   const CpuSet& cpus = pod.policies.cpuset;
   if (cpus.empty()) return std::nullopt;
   if (const CpuSet unknown = cpus - node.machine.cpus(); !unknown.empty()) {
-    return ObjectToCpus(pod, "this node has no CPUs " + unknown.ToString());
+    return ObjectToCpus(pod, "this node has no CPUs " + Shown(unknown));
   }
   if (const CpuSet reserved = cpus & node.cpu->reserved; !reserved.empty()) {
     return ObjectToCpus(pod, "CPUs " + reserved.ToString() + " are reserved");
@@ -85,6 +101,9 @@ std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& st
   if (const CpuSet offline = cpus & state.cpu.offline; !offline.empty()) {
     return ObjectToCpus(pod, "CPUs " + offline.ToString() + " are offline");
   }
+  if (const CpuSet others = state.cpu.HeldBy(pod.uid) - cpus; !others.empty()) {
+    return ObjectToCpus(pod, "containers of the pod have CPUs " + others.ToString());
+  }
   if (const CpuSet taken = cpus - FreeFor(node, state, pod.uid); !taken.empty()) {
     const std::string owners = PodsWith(state, taken);
     return ObjectToCpus(pod, "CPUs " + taken.ToString() + " are not free" +
@@ -93,53 +112,136 @@ std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& st
   return std::nullopt;
 }
 
-// The CPUs of each decided NUMA node, if they are whole numbers that make up what the pod requests.
-std::map<int, int64_t> DecidedCounts(const Node& node, const Pod& pod) {
+bool IsCpuAmount(std::string_view name) { return name == "cpu"; }
+
+bool IsMemoryAmount(std::string_view name) {
+  return name == "memory" || name.starts_with("hugepages-");
+}
+
+// The decided NUMA nodes with an amount of such a resource; all of them if none has one.
+std::optional<NumaMask> NodesWith(const Node& node, const Pod& pod, bool (*is)(std::string_view)) {
+  const std::optional<NumaMask> all = DecidedNodes(node, pod);
+  std::vector<int64_t> ids;
+  for (const auto& [id, amounts] : pod.policies.numa_resources) {
+    const bool has = std::ranges::any_of(
+        amounts, [is](const auto& amount) { return is(amount.first) && !amount.second.IsZero(); });
+    if (has) ids.push_back(id);
+  }
+  return all && !ids.empty() ? node.machine.MaskOfIds(ids) : all;
+}
+
+CpuSet DecidedCpuNodes(const Node& node, const Pod& pod) {
+  return node.machine.CpusInNuma(*NodesWith(node, pod, IsCpuAmount));
+}
+
+// The CPUs of each decided NUMA node that gives some, by its position, if all are whole numbers.
+std::map<int, int64_t> WholeCounts(const Node& node, const Pod& pod) {
   std::map<int, int64_t> counts;
-  int64_t sum = 0;
   for (const auto& [id, amounts] : pod.policies.numa_resources) {
     const auto cpu = amounts.find("cpu");
-    if (cpu == amounts.end()) continue;
+    if (cpu == amounts.end() || cpu->second.IsZero()) continue;
     const std::optional<int> position = node.machine.NumaPosition(id);
     const int64_t count = cpu->second.Value();
     if (!position || cpu->second != Quantity(count) || count > CpuSet::kMaxCpu) return {};
     counts[*position] = count;
-    sum += count;
   }
+  return counts;
+}
+
+// The same if they make up what the pod requests, which is known of a complete pod.
+std::map<int, int64_t> DecidedCounts(const Node& node, const Pod& pod) {
+  if (!pod.is_complete) return {};
+  std::map<int, int64_t> counts = WholeCounts(node, pod);
+  int64_t sum = 0;
+  for (const auto& [position, count] : counts) sum += count;
   return sum == CpusTogether(pod) ? counts : std::map<int, int64_t>();
+}
+
+Objection ObjectToNode(int64_t id, const std::string& what, const std::string& why) {
+  return Object("the scheduler decided " + what + "NUMA node " + std::to_string(id) + OfStatus() +
+                ", and " + why);
+}
+
+// Decided CPUs are whole cores where the node requires it, like all others.
+StaticPolicy PolicyOfDecided(StaticPolicy policy) {
+  if (policy.options.full_pcpus_only) policy.cores = CoreUse::kWhole;
+  return policy;
+}
+
+// The CPUs of the pod, with those that it has, where each NUMA node gives the decided number.
+struct CountedCpus {
+  CpuSet cpus = {};
+  std::optional<Objection> objection = {};
+};
+
+CountedCpus ChooseByCounts(const Node& node, const NodeState& state, const Pod& pod) {
+  const StaticPolicy policy =
+      PolicyOfDecided(CpuPolicyWith(node, ChosenPolicies(node, pod.policies)));
+  const Machine& machine = node.machine;
+  const CpuSet held = state.cpu.HeldBy(pod.uid);
+  CpuSet free = FreeFor(node, state, pod.uid) - held;
+  if (policy.cores == CoreUse::kOneOfEach) {
+    free -= cpumanager::GroupsTouching(machine.cores(), held);
+  }
+  CountedCpus counted;
+  for (const auto& [position, count] : DecidedCounts(node, pod)) {
+    const CpuSet& here = machine.CpusInNuma(position);
+    const CpuSet own = held & here;
+    const CpuSet assignable = cpumanager::CanBeAssigned(machine, policy, free & here);
+    const int64_t missing = count - own.Count();
+    counted.cpus |= own;
+    std::string why;
+    if (missing < 0) {
+      why = "containers of the pod have CPUs " + own.ToString();
+    } else if (assignable.Count() < missing) {
+      why = "it has " + std::to_string(own.Count() + assignable.Count()) +
+            " that the pod can be assigned";
+    } else {
+      const Result<CpuSet> more = cpumanager::Preview(machine, policy, assignable, missing);
+      if (more.ok()) {
+        counted.cpus |= *more;
+        continue;
+      }
+      why = "they cannot be chosen: " + more.error().message;
+    }
+    counted.objection =
+        ObjectToNode(machine.NumaId(position), std::to_string(count) + " CPUs of ", why);
+    return counted;
+  }
+  return counted;
 }
 
 std::optional<Objection> ObjectionToNodes(const Node& node, const NodeState& state,
                                           const Pod& pod) {
   if (pod.policies.numa_resources.empty()) return std::nullopt;
-  const auto object = [](int64_t id, const std::string& what, const std::string& why) {
-    return Object("the scheduler decided " + what + "NUMA node " + std::to_string(id) + OfStatus() +
-                  ", and " + why);
-  };
   for (const auto& [id, amounts] : pod.policies.numa_resources) {
-    if (!node.machine.NumaPosition(id)) return object(id, "", "this node has no such NUMA node");
+    if (!node.machine.NumaPosition(id)) {
+      return ObjectToNode(id, "", "this node has no such NUMA node");
+    }
     for (const auto& [name, amount] : amounts) {
-      if (name == "cpu" || name == "memory" || name.starts_with("hugepages-")) continue;
-      return object(id, name + " of ", "only cpu, memory and huge pages can be decided");
+      if (IsCpuAmount(name) || IsMemoryAmount(name)) continue;
+      return ObjectToNode(id, name + " of ", "only cpu, memory and huge pages can be decided");
     }
   }
-  const NumaMask nodes = *DecidedNodes(node, pod);
-  const CpuSet outside = pod.policies.cpuset - node.machine.CpusInNuma(nodes);
-  if (!outside.empty()) {
+  const CpuSet inside = DecidedCpuNodes(node, pod);
+  if (const CpuSet outside = pod.policies.cpuset - inside; !outside.empty()) {
     return ObjectToCpus(pod, "CPUs " + outside.ToString() +
                                  " are on other NUMA nodes than those of its numaNodeResources");
   }
   if (!pod.policies.cpuset.empty()) return std::nullopt;
-  const StaticPolicy policy = CpuPolicyWith(node, ChosenPolicies(node, pod.policies));
-  const CpuSet free = FreeFor(node, state, pod.uid);
-  for (const auto& [position, count] : DecidedCounts(node, pod)) {
-    const CpuSet here =
-        cpumanager::CanBeAssigned(node.machine, policy, free & node.machine.CpusInNuma(position));
-    if (here.Count() >= count) continue;
-    return object(node.machine.NumaId(position), std::to_string(count) + " CPUs of ",
-                  "it has " + std::to_string(here.Count()) + " that the pod can be assigned");
+  if (const CpuSet outside = state.cpu.HeldBy(pod.uid) - inside; !outside.empty()) {
+    return Object("the scheduler decided on NUMA nodes by numaNodeResources" + OfStatus() +
+                  ", and containers of the pod have CPUs " + outside.ToString() + " of others");
   }
-  return std::nullopt;
+  if (!pod.is_complete && WholeCounts(node, pod).size() > 1) {
+    return Objection{
+        "the scheduler decided how many CPUs each of several NUMA nodes gives, by "
+        "numaNodeResources" +
+            OfStatus() + ", and the containers of the pod become known one by one",
+        "let alignd know the whole pod, by the kubelet's Pods API or annotation "
+        "alignd.io/resources; or remove the annotation"};
+  }
+  return ChooseByCounts(node, state, pod).objection;
 }
 
 }  // namespace
@@ -156,7 +258,7 @@ std::optional<Objection> ObjectionToStatus(const Node& node, const NodeState& st
     return Objection{pod.policies.status_fault,
                      R"(correct the annotation, for example {"cpuset": "4-7"}, or remove it)"};
   }
-  if (!IsDecided(node, pod)) return std::nullopt;
+  if (!IsDecided(node, pod) || HasAssignments(node, state, pod)) return std::nullopt;
   // Of a pod that is not complete, other containers can have exclusive CPUs.
   if (!node.cpu || (pod.is_complete && CpusTogether(pod) == 0)) {
     const std::string why =
@@ -164,25 +266,29 @@ std::optional<Objection> ObjectionToStatus(const Node& node, const NodeState& st
     return Object("a scheduler decided where the pod runs, by annotation " +
                   std::string(kResourceStatusAnnotation) + ", and " + why);
   }
-  if (HasAllCpus(state, pod)) return std::nullopt;
   if (auto objection = ObjectionToCpuset(node, state, pod)) return objection;
   return ObjectionToNodes(node, state, pod);
+}
+
+Pod WithoutDecision(Pod pod) {
+  pod.policies.cpuset = {};
+  pod.policies.numa_resources.clear();
+  return pod;
+}
+
+Pod WithOpenDecision(const Node& node, const NodeState& state, Pod pod) {
+  const bool is_open = IsDecided(node, pod) && !HasAssignments(node, state, pod);
+  return is_open ? pod : WithoutDecision(std::move(pod));
 }
 
 void RestrictToDecided(const Node& node, const NodeState& state, const Pod& pod,
                        StaticPolicy& policy) {
   if (!IsDecided(node, pod)) return;
-  // Decided CPUs are whole cores where the node requires it, like all others.
-  if (policy.options.full_pcpus_only) policy.cores = CoreUse::kWhole;
+  policy = PolicyOfDecided(std::move(policy));
   CpuSet decided = pod.policies.cpuset;
   if (decided.empty()) {
-    const CpuSet free = FreeFor(node, state, pod.uid);
-    for (const auto& [position, count] : DecidedCounts(node, pod)) {
-      const CpuSet here = free & node.machine.CpusInNuma(position);
-      const Result<CpuSet> cpus = cpumanager::Preview(node.machine, policy, here, count);
-      if (cpus.ok()) decided |= *cpus;
-    }
-    if (decided.empty()) decided = node.machine.CpusInNuma(*DecidedNodes(node, pod));
+    decided = DecidedCounts(node, pod).empty() ? DecidedCpuNodes(node, pod)
+                                               : ChooseByCounts(node, state, pod).cpus;
   }
   policy.avoided |= node.machine.cpus() - decided;
 }
@@ -192,6 +298,10 @@ std::optional<NumaMask> DecidedNodes(const Node& node, const Pod& pod) {
   std::vector<int64_t> ids;
   for (const auto& [id, amounts] : pod.policies.numa_resources) ids.push_back(id);
   return node.machine.MaskOfIds(ids);
+}
+
+std::optional<NumaMask> DecidedMemoryNodes(const Node& node, const Pod& pod) {
+  return NodesWith(node, pod, IsMemoryAmount);
 }
 
 Pod WithDecidedNodes(const Node& node, Pod pod) {
@@ -208,7 +318,7 @@ Pod WithDecidedNodes(const Node& node, Pod pod) {
 
 std::optional<Objection> ObjectionToResult(const Node& node, const Pod& pod,
                                            const Admission& admission) {
-  const std::optional<NumaMask> decided = DecidedNodes(node, pod);
+  const std::optional<NumaMask> decided = DecidedMemoryNodes(node, pod);
   if (!decided || !admission.admitted()) return std::nullopt;
   const std::vector<int> ids = node.machine.NumaIds(*decided);
   for (const auto& [name, assignment] : admission.assignments) {
@@ -231,13 +341,13 @@ void DescribeStatus(const Node& node, const Pod& pod, std::vector<std::string>& 
     return;
   }
   if (!asked.status_fault.empty()) texts.push_back(asked.status_fault);
-  if (!asked.cpuset.empty()) texts.push_back("cpuset " + asked.cpuset.ToString() + OfStatus());
+  if (!asked.cpuset.empty()) texts.push_back("cpuset " + Shown(asked.cpuset) + OfStatus());
   if (asked.numa_resources.empty()) return;
   std::string nodes;
   for (const auto& [id, amounts] : asked.numa_resources) {
     nodes += (nodes.empty() ? "" : ",") + std::to_string(id);
   }
-  texts.push_back("NUMA nodes " + nodes + OfStatus());
+  texts.push_back("NUMA nodes " + ShownList(nodes) + OfStatus());
 }
 
 }  // namespace alignd::admission

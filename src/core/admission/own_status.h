@@ -18,14 +18,20 @@ namespace alignd::admission {
 // Whether the pod's annotation is followed: it decides something, and the node allows it.
 bool IsDecided(const Node& node, const Pod& pod);
 
-// Why the decision cannot be followed here, or not now: both sides. nullopt: no reason. Containers
-// that are assigned their CPUs keep them, whatever the annotation says.
+// The pod without what a scheduler has decided.
+Pod WithoutDecision(Pod pod);
+
+// The same if the pod's containers have their assignments: they keep them, whatever the annotation
+// says. Otherwise the pod as it is.
+Pod WithOpenDecision(const Node& node, const NodeState& state, Pod pod);
+
+// Why the decision cannot be followed here, or not now: both sides. nullopt: no reason.
 std::optional<Objection> ObjectionToStatus(const Node& node, const NodeState& state,
                                            const Pod& pod);
 
 // Restricts the policy to the decided CPUs. If numaNodeResources names whole numbers of CPUs, as
 // many as the pod requests, these are chosen on each NUMA node as the policy would.
-// There must be no objection.
+// There must be no objection, and the decision must be open.
 void RestrictToDecided(const Node& node, const NodeState& state, const Pod& pod,
                        cpumanager::StaticPolicy& policy);
 
@@ -36,7 +42,10 @@ Pod WithDecidedNodes(const Node& node, Pod pod);
 // The NUMA nodes of numaNodeResources; nullopt: it names none.
 std::optional<NumaMask> DecidedNodes(const Node& node, const Pod& pod);
 
-// What is assigned on other NUMA nodes than the decided ones. nullopt: nothing.
+// Those of them that have an amount of memory or huge pages; all of them if none has.
+std::optional<NumaMask> DecidedMemoryNodes(const Node& node, const Pod& pod);
+
+// What memory is assigned on other NUMA nodes than these. nullopt: none.
 std::optional<Objection> ObjectionToResult(const Node& node, const Pod& pod,
                                            const Admission& admission);
 

@@ -14,14 +14,6 @@ namespace {
 
 using topologymanager::TopologyHint;
 
-CpuSet WholeCoresOf(const Machine& machine, const CpuSet& cpus) {
-  CpuSet whole;
-  for (const CpuGroup& core : machine.cores()) {
-    if (cpus.Contains(core.cpus)) whole |= core.cpus;
-  }
-  return whole;
-}
-
 // One CPU of each core that has one.
 CpuSet OneOfEachCore(const Machine& machine, const CpuSet& cpus, const CpuSet& preferred) {
   CpuSet ones;
@@ -32,14 +24,6 @@ CpuSet OneOfEachCore(const Machine& machine, const CpuSet& cpus, const CpuSet& p
     ones.Add(first.empty() ? here.First() : first.First());
   }
   return ones;
-}
-
-CpuSet CoresWith(const Machine& machine, const CpuSet& cpus) {
-  CpuSet cores;
-  for (const CpuGroup& core : machine.cores()) {
-    if (core.cpus.Intersects(cpus)) cores |= core.cpus;
-  }
-  return cores;
 }
 
 Refusal NotAligned(const std::string& text) {
@@ -83,17 +67,39 @@ Result<CpuSet> SpreadOut(const Machine& machine, const PolicyOptions& options,
 // Whole cores also where cores have different sizes: there, TakeCpus can take parts of them.
 ChosenCpus ChooseWhole(const Machine& machine, const StaticPolicy& policy, const CpuSet& offered,
                        const TopologyHint& affinity, int64_t count) {
-  const Result<CpuSet> cpus = ChooseCpus(machine, policy.options, offered, affinity, count);
-  if (cpus.ok() && WholeCoresOf(machine, *cpus) == *cpus) return {.cpus = *cpus};
+  const PolicyOptions options = OptionsOf(policy);
+  const Result<CpuSet> cpus = ChooseCpus(machine, options, offered, affinity, count);
+  if (cpus.ok() && WholeCoresIn(machine, *cpus) == *cpus) return {.cpus = *cpus};
   const CpuSet near = affinity.affinity ? machine.CpusInNuma(*affinity.affinity) : machine.cpus();
-  const Result<CpuSet> of_any_size =
-      ChooseForResize(machine, policy.options,
-                      {.kept = {}, .offered = offered & near, .count = count, .nodes = {}});
+  const Result<CpuSet> of_any_size = ChooseForResize(
+      machine, options, {.kept = {}, .offered = offered & near, .count = count, .nodes = {}});
   if (of_any_size.ok()) return {.cpus = *of_any_size};
   return {.refusal = NotAligned(of_any_size.error().message)};
 }
 
 }  // namespace
+
+CpuSet GroupsTouching(const std::vector<CpuGroup>& groups, const CpuSet& cpus) {
+  CpuSet touched;
+  for (const CpuGroup& group : groups) {
+    if (group.cpus.Intersects(cpus)) touched |= group.cpus;
+  }
+  return touched;
+}
+
+CpuSet WholeCoresIn(const Machine& machine, const CpuSet& cpus) {
+  CpuSet whole;
+  for (const CpuGroup& core : machine.cores()) {
+    if (cpus.Contains(core.cpus)) whole |= core.cpus;
+  }
+  return whole;
+}
+
+PolicyOptions OptionsOf(const StaticPolicy& policy) {
+  PolicyOptions options = policy.options;
+  if (policy.cores == CoreUse::kWhole) options.full_pcpus_only = true;
+  return options;
+}
 
 CpuSet Offered(const Machine& machine, const StaticPolicy& policy, CpuSet free,
                const CpuSet& reusable, const CpuSet& held) {
@@ -104,9 +110,9 @@ CpuSet Offered(const Machine& machine, const StaticPolicy& policy, CpuSet free,
     case CoreUse::kOneOfEachFirst:
       break;
     case CoreUse::kWhole:
-      return WholeCoresOf(machine, free);
+      return WholeCoresIn(machine, free);
     case CoreUse::kOneOfEach:
-      return OneOfEachCore(machine, free - CoresWith(machine, held), reusable);
+      return OneOfEachCore(machine, free - GroupsTouching(machine.cores(), held), reusable);
   }
   return free;
 }

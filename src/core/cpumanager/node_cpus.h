@@ -19,8 +19,9 @@ namespace alignd::cpumanager {
 // Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go, enforceSMTAlignment.
 std::optional<Refusal> CheckWholeCores(const Machine& machine, const CpuSet& free, int64_t count);
 
-// full-pcpus-only. A core with a reserved CPU is never allocated as a whole. A policy with
-// CoreUse::kWhole is checked where its CPUs are chosen.
+// full-pcpus-only of the node. A core with a reserved CPU is never allocated as a whole, and CPUs
+// of the pod's ended init containers do not count. CoreUse::kWhole is checked where CPUs are
+// chosen.
 std::optional<Refusal> CheckOption(const Machine& machine, const StaticPolicy& policy,
                                    const CpuState& state, int64_t count);
 

@@ -144,7 +144,7 @@ std::optional<Refusal> AllocateWholePod(const Machine& machine, const StaticPoli
     state.pods[pod.uid] = cpus;
   }
   const auto existing = state.assignments.find(pod.uid);
-  Result<Parts> parts = Divide(machine, policy.options, pod, state.pods.find(pod.uid)->second,
+  Result<Parts> parts = Divide(machine, OptionsOf(policy), pod, state.pods.find(pod.uid)->second,
                                existing == state.assignments.end() ? Parts() : existing->second);
   if (!parts.ok()) return UnexpectedAdmissionError(parts.error().message);
   Parts own;  // parts of a whole are never resized

@@ -19,23 +19,6 @@ namespace {
 
 Error Impossible(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-// All CPUs of the units that have one of `cpus`.
-CpuSet UnitsOf(const std::vector<CpuGroup>& units, const CpuSet& cpus) {
-  CpuSet all;
-  for (const CpuGroup& unit : units) {
-    if (unit.cpus.Intersects(cpus)) all |= unit.cpus;
-  }
-  return all;
-}
-
-CpuSet WholeCoresIn(const Machine& machine, const CpuSet& cpus) {
-  CpuSet whole;
-  for (const CpuGroup& core : machine.cores()) {
-    if (cpus.Contains(core.cpus)) whole |= core.cpus;
-  }
-  return whole;
-}
-
 // Those of the CPUs that can be beside `own`.
 CpuSet Usable(const Machine& machine, const PolicyOptions& options, const CpuSet& own,
               const CpuSet& cpus) {
@@ -54,7 +37,7 @@ class NearbyCpus {
         usable_(usable),
         needed_(needed),
         own_(machine.NumaOf(kept)) {
-    own_sockets_ = UnitsOf(machine.sockets(), kept);
+    own_sockets_ = GroupsTouching(machine.sockets(), kept);
     if (!options.full_pcpus_only) return;
     const int per_core = machine.cpus_per_core();
     needs_sums_ = needed % per_core != 0;
@@ -151,8 +134,8 @@ class NearbyCpus {
   // The places of the machine within `bounds`, nearest first; the last one has all of its CPUs.
   std::vector<CpuSet> Places(const CpuSet& bounds) const {
     const CpuSet on_own_nodes = bounds & machine_.CpusInNuma(own_);
-    const CpuSet started = on_own_nodes & UnitsOf(machine_.cores(), kept_);
-    const CpuSet caches = on_own_nodes & UnitsOf(machine_.uncores(), kept_);
+    const CpuSet started = on_own_nodes & GroupsTouching(machine_.cores(), kept_);
+    const CpuSet caches = on_own_nodes & GroupsTouching(machine_.uncores(), kept_);
     const CpuSet sockets = on_own_nodes & own_sockets_;
     if (options_.distribute_cpus_across_cores) {
       return {caches - started, sockets - started, on_own_nodes - started, on_own_nodes, bounds};
@@ -235,7 +218,7 @@ std::optional<Error> WhyNoWholeCores(const Machine& machine, const ResizeChoice&
     return Impossible("SMT Alignment Error: requested " + count +
                       " cpus not multiple cpus per core = " + per_core);
   }
-  const CpuSet started = UnitsOf(machine.cores(), choice.kept);
+  const CpuSet started = GroupsTouching(machine.cores(), choice.kept);
   if (const CpuSet missing = started - choice.kept - usable; !missing.empty()) {
     return Impossible("it has parts of cores, and cannot have CPUs " + missing.ToString() +
                       " of these cores");
@@ -274,7 +257,7 @@ Result<CpuSet> ChooseForResize(const Machine& machine, const PolicyOptions& opti
   CpuSet usable = Usable(machine, options, kept, choice.offered);
   if (options.full_pcpus_only) {
     if (auto error = WhyNoWholeCores(machine, choice, usable)) return *error;
-    kept = UnitsOf(machine.cores(), kept);
+    kept = GroupsTouching(machine.cores(), kept);
     usable -= kept;
   }
   const int64_t needed = choice.count - kept.Count();

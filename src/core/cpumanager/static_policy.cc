@@ -36,24 +36,11 @@ Result<int64_t> ReservedCount(const Machine& machine, const KubeletConfig& confi
   return cpu->Value();
 }
 
-// Every CPU of a core that has a reserved CPU.
-CpuSet CoresWithReserved(const Machine& machine, const CpuSet& reserved) {
-  CpuSet cpus;
-  for (const CpuGroup& core : machine.cores()) {
-    if (core.cpus.Intersects(reserved)) cpus |= core.cpus;
-  }
-  return cpus;
-}
-
 // The CPUs on the NUMA nodes of the affinity; with align-by-socket, on the sockets of these nodes.
 CpuSet AlignedTo(NumaMask affinity, const Machine& machine, const PolicyOptions& options) {
   const CpuSet on_nodes = machine.CpusInNuma(affinity);
   if (!options.align_by_socket) return on_nodes;
-  CpuSet on_sockets;
-  for (const CpuGroup& socket : machine.sockets()) {
-    if (socket.cpus.Intersects(on_nodes)) on_sockets |= socket.cpus;
-  }
-  return on_sockets;
+  return GroupsTouching(machine.sockets(), on_nodes);
 }
 
 // Later containers of the pod can reuse the CPUs of an init container, but not those of a container
@@ -110,9 +97,9 @@ std::optional<Refusal> CheckWholeCores(const Machine& machine, const CpuSet& fre
 
 std::optional<Refusal> CheckOption(const Machine& machine, const StaticPolicy& policy,
                                    const CpuState& state, int64_t count) {
-  if (!policy.options.full_pcpus_only || policy.cores == CoreUse::kWhole) return std::nullopt;
+  if (!policy.options.full_pcpus_only) return std::nullopt;
   const CpuSet free =
-      state.default_set - CoresWithReserved(machine, policy.reserved) - policy.avoided;
+      state.default_set - GroupsTouching(machine.cores(), policy.reserved) - policy.avoided;
   return CheckWholeCores(machine, free, count);
 }
 

@@ -66,6 +66,23 @@ TEST_F(OwnCpusTest, StayingAwayComesAfterTheAlignment) {
   EXPECT_EQ(Place(node_, other, Avoiding(kNuma, "e", "4")), "2-5");
 }
 
+// What a pod stays away from could be its own on an empty node: NUMA node 1 has 8 CPUs.
+TEST_F(OwnCpusTest, StayingAwayDoesNotWeakenBestAttainable) {
+  KubeletConfig config = ConfigOf();
+  config.topology_manager_policy = TopologyManagerPolicy::kBestAttainable;
+  const Node node = NodeOf(config);
+  NodeState state = NodeState::Initial(node);
+  state.cpu.default_set -= CpuSet{2, 4, 8, 10, 12};
+  state.cpu.assignments["a"]["app"] = CpuSet{2, 4, 8, 10};
+  state.cpu.assignments["other"]["app"] = CpuSet{12};
+  state.chosen_policies["a"].exclusive = CpuExclusivePolicy::kPcpuLevel;
+  for (const Pod& pod : {PodWith("p", "6"), Avoiding(CpuExclusivePolicy::kPcpuLevel, "p", "6")}) {
+    const Admission admission = Decide(node, state, pod);
+    ASSERT_FALSE(admission.admitted());
+    EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
+  }
+}
+
 // Whatever is known of a pod after a restart, the next pod is answered as before it.
 TEST_F(OwnCpusTest, ARestartLearnsThePoliciesOfRunningPods) {
   const Pod full = Requiring(kFull, "full", "2");
@@ -93,6 +110,68 @@ TEST_F(OwnCpusTest, ARestartLearnsThePoliciesOfRunningPods) {
   KubeletConfig off = ConfigOf();
   off.pod_policies.clear();
   EXPECT_EQ(WithPolicies(NodeOf(off), restarted, asked), restarted);
+}
+
+// The containers of the pod together; an ended init container does not count.
+TEST_F(OwnCpusTest, ARestartLearnsSpreadingOfAllContainersTogether) {
+  const PodPolicies asked{.required_bind = kSpread};
+  const auto learns = [&](const CpuSet& a, const CpuSet& b, const CpuSet& reusable) {
+    NodeState state = empty_;
+    state.cpu.default_set -= a | b;
+    state.cpu.assignments["p"] = {{"a", a}, {"b", b}};
+    if (!reusable.empty()) state.cpu.reusable["p"] = reusable;
+    return HasPolicies(node_, WithPolicies(node_, state, {{"p", asked}}), "p", asked);
+  };
+  EXPECT_FALSE(learns({2}, {3}, {}));
+  EXPECT_TRUE(learns({2}, {4}, {}));
+  EXPECT_TRUE(learns({2, 4}, {2, 6}, {}));
+  EXPECT_TRUE(learns({2}, {3}, {2}));
+}
+
+// It keeps what it had before it asked; nothing holds it to whole cores later.
+TEST_F(OwnCpusTest, APolicyThatARunningPodDoesNotSatisfyIsNotKept) {
+  NodeState state = empty_;
+  ASSERT_EQ(Place(node_, state, PodWith("p", "3")), "1-3");
+  const NodeState before = state;
+  ASSERT_EQ(Place(node_, state, Requiring(kFull, "p", "3")), "1-3");
+  EXPECT_EQ(state, before);
+  EXPECT_TRUE(Resize(node_, state, {"p", "app"}, 4).admitted());
+  ASSERT_EQ(Place(node_, state, Requiring(kSpread, "q", "2")), "4,6");
+  ASSERT_EQ(Place(node_, state, Requiring(kSpread, "q", "2")), "4,6");
+  EXPECT_TRUE(HasPolicies(node_, state, "q", {.required_bind = kSpread}));
+}
+
+// Of such a container, only the memory is assigned.
+TEST_F(OwnCpusTest, AContainerWithoutExclusiveCpusDoesNotStandInTheWayOfItsPod) {
+  KubeletConfig config = ConfigOf();
+  config.pod_policies.insert(PodPolicy::kNumaTopologyPolicy);
+  config.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  config.eviction_hard_memory = "";
+  config.system_reserved = Amounts({{"memory", "512Mi"}});
+  config.reserved_memory = {{.numa_node = 0, .limits = Amounts({{"memory", "512Mi"}})}};
+  const auto node_of = [](const KubeletConfig& of) {
+    Result<Node> node = Node::Make(MakeMachine("socket:2 numa:1 core:4 thread:2 memory-gib=4"), of);
+    EXPECT_TRUE(node.ok()) << node.error().Text();
+    return *std::move(node);
+  };
+  const Node node = node_of(config);
+  Pod pod = MakePod("p", {App("a", {{"cpu", "2"}, {"memory", "64Mi"}}),
+                          App("b", {{"cpu", "500m"}, {"memory", "64Mi"}})});
+  pod.policies.required_bind = kFull;
+  pod.policies.numa_topology = NumaTopologyPolicy::kSingleNumaNode;
+  NodeState state = NodeState::Initial(node);
+  ASSERT_EQ(Place(node, state, pod), "2-3");
+  const std::map<std::string, PodPolicies> asked = {{"p", pod.policies}};
+  NodeState learned = state;
+  learned.chosen_policies.clear();
+  for (int i = 0; i < 2; ++i) {
+    learned = WithPolicies(node, learned, asked);
+    EXPECT_TRUE(HasPolicies(node, learned, "p", pod.policies)) << i;
+  }
+  config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+  const Transition change = PlanTransition(node, node_of(config), state, MayMove::kNever);
+  EXPECT_TRUE(change.IsAdmitted());
+  EXPECT_EQ(change.next.cpu.assignments, state.cpu.assignments);
 }
 
 TEST_F(OwnCpusTest, AResizeKeepsWhatThePodRequires) {

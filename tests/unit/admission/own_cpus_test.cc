@@ -219,5 +219,23 @@ TEST_F(OwnCpusTest, ARefusalSaysWhoseRequirementItIsAndWhatHelps) {
             "alignment with cores");
 }
 
+// The option does not count CPUs of ended init containers as free.
+TEST_F(OwnCpusTest, FullPcpusAdmitsNothingThatTheOptionOfTheNodeRefuses) {
+  const Node node = NodeOf(ConfigOf("full-pcpus-only"));
+  const NodeState empty = NodeState::Initial(node);
+  for (const char* const cpus : {"10", "14"}) {
+    Pod pod = MakePod("p", {Init("warm", {{"cpu", "4"}, {"memory", "64Mi"}}),
+                            App("app", {{"cpu", cpus}, {"memory", "64Mi"}})});
+    const Admission by_option = Decide(node, empty, pod);
+    pod.policies.required_bind = kFull;
+    const Admission by_pod = Decide(node, empty, pod);
+    EXPECT_EQ(by_option.admitted(), cpus == std::string("10"));
+    ASSERT_EQ(by_pod.admitted(), by_option.admitted());
+    if (!by_pod.admitted()) {
+      EXPECT_EQ(by_pod.refusal->message, by_option.refusal->message);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace alignd::admission

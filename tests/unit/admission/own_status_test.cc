@@ -3,74 +3,11 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
-#include "alignd/admission/admission.h"
-#include "alignd/admission/explanation.h"
-#include "alignd/admission/own_policy.h"
-#include "core/device_states.h"
-#include "core/machine_builder.h"
-#include "core/pod_builder.h"
+#include "own_status_fixture.h"
 
 namespace alignd::admission {
 namespace {
-
-constexpr char kStatusText[] = " of annotation scheduling.koordinator.sh/resource-status";
-
-// Two NUMA nodes of four cores with two CPUs each (0 and 1, 2 and 3, ...); CPU 0 is reserved.
-class OwnStatusTest : public testing::Test {
- protected:
-  static KubeletConfig ConfigOf(TopologyManagerPolicy policy = TopologyManagerPolicy::kNone) {
-    KubeletConfig config;
-    config.cpu_manager_policy = CpuManagerPolicy::kStatic;
-    config.reserved_system_cpus = "0";
-    config.topology_manager_policy = policy;
-    config.pod_policies = {PodPolicy::kResourceStatus};
-    return config;
-  }
-
-  static KubeletConfig WithMemory(KubeletConfig config) {
-    config.memory_manager_policy = MemoryManagerPolicy::kStatic;
-    config.eviction_hard_memory = "";
-    config.system_reserved = Amounts({{"memory", "512Mi"}});
-    config.reserved_memory = {{.numa_node = 0, .limits = Amounts({{"memory", "512Mi"}})}};
-    return config;
-  }
-
-  static Node NodeOf(const KubeletConfig& config) {
-    Result<Node> node =
-        Node::Make(MakeMachine("socket:2 numa:1 core:4 thread:2 memory-gib=4"), config);
-    EXPECT_TRUE(node.ok()) << node.error().Text();
-    return *std::move(node);
-  }
-
-  static Pod Decided(const std::string& status, const std::string& cpus,
-                     const std::string& memory = "64Mi") {
-    Pod pod = MakePod("p", {App("app", {{"cpu", cpus}, {"memory", memory}})});
-    ReadPodPolicies(kResourceStatusAnnotation, status, pod.policies);
-    EXPECT_EQ(pod.policies.status_fault, "");
-    return pod;
-  }
-
-  static Admission Decide(const Node& node, const NodeState& state, const Pod& pod) {
-    return Admit(node, state, pod, devicemanager::NoPreference);
-  }
-
-  // The CPUs of the pod, or why it is refused.
-  static std::string CpusOf(const Node& node, const NodeState& state, const Pod& pod) {
-    const Admission admission = Decide(node, state, pod);
-    if (!admission.admitted()) {
-      EXPECT_EQ(admission.next.cpu, state.cpu);
-      const Refusal& refusal = *admission.refusal;
-      return refusal.reason == kPodPolicyError ? refusal.fault : refusal.reason;
-    }
-    EXPECT_TRUE(admission.next.BrokenInvariants(node).empty());
-    return admission.next.cpu.HeldBy(pod.uid).ToString();
-  }
-
-  const Node node_ = NodeOf(ConfigOf());
-  const NodeState empty_ = NodeState::Initial(node_);
-};
 
 TEST_F(OwnStatusTest, ThePodGetsTheCpusThatTheSchedulerDecided) {
   EXPECT_EQ(CpusOf(node_, empty_, Decided(R"({"cpuset":"5,9"})", "2")), "5,9");
@@ -87,6 +24,25 @@ TEST_F(OwnStatusTest, ThePodGetsTheCpusThatTheSchedulerDecided) {
     // The node's policy applies as well.
     EXPECT_EQ(CpusOf(node, empty, Decided(R"({"cpuset":"7-8"})", "2")),
               policy == TopologyManagerPolicy::kBestEffort ? "7-8" : "TopologyAffinityError");
+  }
+}
+
+// What the empty node could offer does not depend on the annotation: NUMA node 1 has 8 CPUs.
+TEST_F(OwnStatusTest, ADecisionDoesNotWeakenBestAttainable) {
+  for (const auto scope : {TopologyManagerScope::kContainer, TopologyManagerScope::kPod}) {
+    KubeletConfig config = ConfigOf(TopologyManagerPolicy::kBestAttainable);
+    config.topology_manager_scope = scope;
+    const Node node = NodeOf(config);
+    const NodeState empty = NodeState::Initial(node);
+    for (
+        const char* const across :
+        {R"({"cpuset":"1,3,5,9,11,13"})", R"({"numaNodeResources":[{"node":0},{"node":1}]})",
+         R"({"numaNodeResources":[{"resources":{"cpu":"3"}},{"node":1,"resources":{"cpu":"3"}}]})"}) {
+      EXPECT_EQ(CpusOf(node, empty, Decided(across, "6")), "TopologyAffinityError") << across;
+    }
+    EXPECT_EQ(CpusOf(node, empty, Decided(R"({"cpuset":"8-13"})", "6")), "8-13");
+    // 9 CPUs are on no NUMA node.
+    EXPECT_EQ(CpusOf(node, empty, Decided(R"({"cpuset":"1-5,8-11"})", "9")), "1-5,8-11");
   }
 }
 
@@ -134,52 +90,6 @@ TEST_F(OwnStatusTest, ADecisionThatCannotBeFollowedIsRefusedWithBothSides) {
   EXPECT_FALSE(FitsWithoutOthers(node_, state, Decided(R"({"cpuset":"0-1"})", "2")));
 }
 
-TEST_F(OwnStatusTest, NumaNodesAndTheirCpusAreFollowed) {
-  const auto on = [](const std::string& nodes) {
-    return R"({"numaNodeResources":[)" + nodes + "]}";
-  };
-  EXPECT_EQ(CpusOf(node_, empty_, Decided(on(R"({"node":1,"resources":{"cpu":"2"}})"), "2")),
-            "8-9");
-  EXPECT_EQ(CpusOf(node_, empty_,
-                   Decided(on(R"({"node":0,"resources":{"cpu":"1"}},)"
-                              R"({"node":1,"resources":{"cpu":"3"}})"),
-                           "4")),
-            "1,8-10");
-  // Without numbers of CPUs: anywhere on these nodes.
-  EXPECT_EQ(CpusOf(node_, empty_, Decided(on(R"({"node":1})"), "3")), "8-10");
-  EXPECT_EQ(CpusOf(node_, empty_, Decided(on(R"({"node":1})"), "9")), "UnexpectedAdmissionError");
-  for (const auto policy :
-       {TopologyManagerPolicy::kBestEffort, TopologyManagerPolicy::kSingleNumaNode}) {
-    const Node node = NodeOf(ConfigOf(policy));
-    EXPECT_EQ(CpusOf(node, NodeState::Initial(node),
-                     Decided(on(R"({"node":1,"resources":{"cpu":"2","memory":"64Mi"}})"), "2")),
-              "8-9");
-  }
-}
-
-TEST_F(OwnStatusTest, MemoryComesFromTheDecidedNumaNodes) {
-  for (const auto policy : {TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort,
-                            TopologyManagerPolicy::kRestricted}) {
-    const Node node = NodeOf(WithMemory(ConfigOf(policy)));
-    const NodeState empty = NodeState::Initial(node);
-    const std::string status =
-        R"({"numaNodeResources":[{"node":1,"resources":{"cpu":"2","memory":"1Gi"}}]})";
-    const Admission on_one = Decide(node, empty, Decided(status, "2", "1Gi"));
-    ASSERT_TRUE(on_one.admitted()) << on_one.refusal->message;
-    EXPECT_EQ(on_one.assignments.at("app").memory_nodes, std::vector<int>{1});
-    EXPECT_EQ(on_one.assignments.at("app").exclusive.ToString(), "8-9");
-    // 5 GiB need both NUMA nodes.
-    EXPECT_FALSE(Decide(node, empty, Decided(status, "2", "5Gi")).admitted());
-  }
-  const Node node = NodeOf(WithMemory(ConfigOf()));
-  const std::string status = R"({"cpuset":"8-9","numaNodeResources":[{"node":1}]})";
-  EXPECT_EQ(CpusOf(node, NodeState::Initial(node), Decided(status, "2", "5Gi")),
-            std::string("the scheduler decided on other NUMA nodes by numaNodeResources") +
-                kStatusText +
-                ", and these have too little memory free for container app: it would have memory "
-                "of NUMA node 0");
-}
-
 TEST_F(OwnStatusTest, DecidedCpusAreLawfulUnderTheOptionsOfTheNode) {
   KubeletConfig config = ConfigOf();
   config.cpu_manager_policy_options["full-pcpus-only"] = "true";
@@ -198,6 +108,54 @@ TEST_F(OwnStatusTest, APodKeepsWhatItHasWhateverItsAnnotationSaysLater) {
   }
 }
 
+// All of a pod that is decided again, after its annotation has changed.
+TEST_F(OwnStatusTest, ADecisionThatComesLaterChangesNothing) {
+  for (const auto policy : {TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort,
+                            TopologyManagerPolicy::kRestricted}) {
+    const Node node = NodeOf(WithMemory(ConfigOf(policy)));
+    const NodeState empty = NodeState::Initial(node);
+    for (const std::string cpus : {"2", "500m"}) {
+      const Admission before = Decide(node, empty, Decided("{}", cpus, "1Gi"));
+      ASSERT_TRUE(before.admitted());
+      for (const char* const status : {R"({"numaNodeResources":[{"node":1}]})", R"({"cpuset":"8"})",
+                                       R"({"numaNodeResources":[{"node":99}]})"}) {
+        const Admission again = Decide(node, before.next, Decided(status, cpus, "1Gi"));
+        ASSERT_TRUE(again.admitted()) << cpus << status << again.refusal->message;
+        EXPECT_EQ(again.next, before.next) << cpus << status;
+      }
+    }
+  }
+}
+
+TEST_F(OwnStatusTest, WhatOneContainerHasAlreadyCounts) {
+  const std::map<std::string, std::string> two = {{"cpu", "2"}, {"memory", "64Mi"}};
+  NodeState state = empty_;
+  state.cpu.default_set -= CpuSet{6, 7};
+  state.cpu.assignments["p"]["a"] = CpuSet{6, 7};
+  const auto decided = [&](const std::string& status) {
+    Pod pod = MakePod("p", {App("a", two), App("b", two)});
+    ReadPodPolicies(kResourceStatusAnnotation, status, pod.policies);
+    EXPECT_EQ(pod.policies.status_fault, "");
+    return pod;
+  };
+  EXPECT_EQ(CpusOf(node_, state, decided(R"({"cpuset":"2-5"})")),
+            std::string("the scheduler decided cpuset 2-5") + kStatusText +
+                ", and containers of the pod have CPUs 6-7");
+  EXPECT_EQ(CpusOf(node_, state, decided(R"({"cpuset":"6-7,12-13"})")), "6-7,12-13");
+  EXPECT_EQ(CpusOf(node_, state, decided(R"({"numaNodeResources":[{"node":1}]})")),
+            std::string("the scheduler decided on NUMA nodes by numaNodeResources") + kStatusText +
+                ", and containers of the pod have CPUs 6-7 of others");
+  const auto counts = [](const std::string& zero, const std::string& one) {
+    return R"({"numaNodeResources":[{"node":0,"resources":{"cpu":")" + zero +
+           R"("}},{"node":1,"resources":{"cpu":")" + one + R"("}}]})";
+  };
+  EXPECT_EQ(CpusOf(node_, state, decided(counts("2", "2"))), "6-9");
+  EXPECT_EQ(CpusOf(node_, state, decided(counts("3", "1"))), "1,6-8");
+  EXPECT_EQ(CpusOf(node_, state, decided(counts("1", "3"))),
+            std::string("the scheduler decided 1 CPUs of NUMA node 0") + kStatusText +
+                ", and containers of the pod have CPUs 6-7");
+}
+
 // Without the Pods API, containers are decided one by one.
 TEST_F(OwnStatusTest, ContainersThatComeOneByOneShareTheCpus) {
   NodeState state = empty_;
@@ -214,6 +172,34 @@ TEST_F(OwnStatusTest, ContainersThatComeOneByOneShareTheCpus) {
   third.is_complete = false;
   third.policies.cpuset = CpuSet{4, 5, 6, 7};
   EXPECT_FALSE(Decide(node_, state, third).admitted());
+}
+
+// Other containers of such a pod can have exclusive CPUs.
+TEST_F(OwnStatusTest, ADecisionIsCheckedAlsoForAContainerWithoutExclusiveCpus) {
+  const Node node = NodeOf(WithMemory(ConfigOf()));
+  const NodeState empty = NodeState::Initial(node);
+  const auto fault_of = [&](const std::string& status) {
+    Pod pod = Decided(status, "500m");
+    pod.is_complete = false;
+    return CpusOf(node, empty, pod);
+  };
+  EXPECT_EQ(fault_of(R"({"cpuset":"900"})"), std::string("the scheduler decided cpuset 900") +
+                                                 kStatusText + ", and this node has no CPUs 900");
+  EXPECT_EQ(fault_of(R"({"numaNodeResources":[{"resources":{"nvidia.com/gpu":"1"}}]})"),
+            std::string("the scheduler decided nvidia.com/gpu of NUMA node 0") + kStatusText +
+                ", and only cpu, memory and huge pages can be decided");
+  EXPECT_EQ(fault_of(R"({"numaNodeResources":[{"node":99}]})"),
+            std::string("the scheduler decided NUMA node 99") + kStatusText +
+                ", and this node has no such NUMA node");
+  EXPECT_EQ(fault_of(R"({"cpuset":"8-9"})"), "");
+}
+
+TEST_F(OwnStatusTest, AMessageNamesOnlySomeOfThousandsOfCpus) {
+  std::string list = "1000";
+  for (int cpu = 1002; cpu < 6000; cpu += 2) list += "," + std::to_string(cpu);
+  const Pod pod = Decided(R"({"cpuset":")" + list + R"("})", "2");
+  EXPECT_LT(CpusOf(node_, empty_, pod).size(), 600u);
+  EXPECT_LT(DescribePodPolicy(node_, pod).size(), 300u);
 }
 
 TEST_F(OwnStatusTest, WhatHasNoMeaningHereIsRefusedOrExplained) {
