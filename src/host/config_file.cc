@@ -71,8 +71,11 @@ Result<ConfigFile> ParseConfig(const Result<std::string>& text, const std::files
   CheckedConfigFile checked = CheckText(text, path, others);
   if (checked.problems.empty()) return std::move(checked.file);
   const ConfigProblem& first = checked.problems.front();
-  if (HasField(others, first.field))
-    return first.error.In("given with the request, not in " + path.string());
+  if (HasField(others, first.field)) {
+    Error given = first.error.In("given with the request, not in " + path.string());
+    if (given.remedy.empty()) given.remedy = "correct this value";
+    return given;
+  }
   return first.field.empty() ? first.error : ContentError(first.error, path);
 }
 
