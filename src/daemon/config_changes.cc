@@ -49,7 +49,9 @@ Result<admission::Node> ConfigChanges::NodeOf(const Machine& machine, const std:
       request.config().empty() ? options_.config : "the new configuration";
   Result<host::ConfigFile> file = host::ParseConfigText(text, name, request.fields());
   if (!file.ok()) return file.error();
-  return MakeNode(options_, machine, std::move(file->config), name);
+  const std::filesystem::path with_fields = name.string() + " with the fields of the request";
+  return MakeNode(options_, machine, std::move(file->config),
+                  request.fields().empty() ? name : with_fields);
 }
 
 Result<admission::Node> ConfigChanges::NodeFor(const Machine& machine,

@@ -1,6 +1,7 @@
 #include "daemon/managed_node.h"
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,18 @@ void Add(const ConfigProblem& problem, const std::filesystem::path& file,
   }
 }
 
+// The configuration could not be read in all: what is wrong with the rest of it in any case.
+void AddProblemsOfValues(const Machine& machine, const std::filesystem::path& file,
+                         CheckedNode& checked) {
+  std::set<std::string> wrong;
+  for (const StartProblem& problem : checked.problems) wrong.insert(problem.field);
+  if (wrong.contains("")) return;  // it could not be read at all
+  for (const ConfigProblem& problem :
+       admission::FindProblemsOfValues(machine, checked.config.config, wrong)) {
+    Add(problem, file, checked.problems);
+  }
+}
+
 // Makes the node, or adds what is wrong with the configuration, which is in `file`, for this
 // machine.
 void Combine(const Options& options, const std::filesystem::path& file, Result<Machine> machine,
@@ -47,7 +60,8 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
   KubeletConfig& config = checked.config.config;
   if (options.compatibility) config.compatibility = *options.compatibility;
   if (options.pod_policies) config.pod_policies = *options.pod_policies;
-  if (!machine.ok() || !checked.problems.empty()) return;
+  if (!machine.ok()) return;
+  if (!checked.problems.empty()) return AddProblemsOfValues(*machine, file, checked);
   for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {
     Add(problem, file, checked.problems);
   }

@@ -24,6 +24,12 @@ std::string WithFields(const std::string& object, const std::string& fields) {
   return json.dump();
 }
 
+// `fields` as for WithFields; `field` with what is below it.
+bool HasField(const std::string& fields, const std::string& field) {
+  const nlohmann::json others = nlohmann::json::parse(fields, nullptr, /*allow_exceptions=*/false);
+  return others.is_object() && others.contains(field.substr(0, field.find_first_of(".[")));
+}
+
 CheckedConfigFile CheckText(const Result<std::string>& text, const std::filesystem::path& path,
                             const std::string& others = "") {
   CheckedConfigFile checked;
@@ -65,6 +71,11 @@ Result<ConfigFile> ParseConfig(const Result<std::string>& text, const std::files
   CheckedConfigFile checked = CheckText(text, path, others);
   if (checked.problems.empty()) return std::move(checked.file);
   const ConfigProblem& first = checked.problems.front();
+  if (HasField(others, first.field)) {
+    Error given = first.error.In("given with the request, not in " + path.string());
+    if (given.remedy.empty()) given.remedy = "correct this value";
+    return given;
+  }
   return first.field.empty() ? first.error : ContentError(first.error, path);
 }
 

@@ -39,7 +39,7 @@ struct CheckedConfigFile {
 CheckedConfigFile CheckConfigFile(const std::filesystem::path& path);
 
 // The same for a text from `path`, with `fields` (a JSON object; empty: none) in place of its own
-// fields. Errors: as ReadConfigFile.
+// fields. Errors: as ReadConfigFile; one in a field of `fields` says that it is not the file's.
 Result<ConfigFile> ParseConfigText(const std::string& text, const std::filesystem::path& path,
                                    const std::string& fields = "");
 

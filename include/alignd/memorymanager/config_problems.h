@@ -12,4 +12,8 @@ namespace alignd::memorymanager {
 // `config.memory_manager_policy` must be Static.
 std::vector<ConfigProblem> FindProblems(const Machine& machine, const KubeletConfig& config);
 
+// Those of them that depend on reservedMemory and the machine alone: NUMA nodes that the machine
+// does not have.
+std::vector<ConfigProblem> FindUnknownNodes(const Machine& machine, const KubeletConfig& config);
+
 }  // namespace alignd::memorymanager

@@ -1,5 +1,7 @@
 #include "alignd/admission/node.h"
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,43 @@ std::vector<ConfigProblem> FindProblems(const Machine& machine, const KubeletCon
   if (config.memory_manager_policy == MemoryManagerPolicy::kStatic) {
     const std::vector<ConfigProblem> of_memory = memorymanager::FindProblems(machine, config);
     problems.insert(problems.end(), of_memory.begin(), of_memory.end());
+  }
+  return problems;
+}
+
+std::vector<ConfigProblem> FindProblemsOfValues(const Machine& machine, const KubeletConfig& config,
+                                                const std::set<std::string>& wrong) {
+  std::vector<ConfigProblem> problems;
+  const auto add = [&problems](const std::vector<ConfigProblem>& found) {
+    problems.insert(problems.end(), found.begin(), found.end());
+  };
+  const Result<CpuSet> reserved = cpumanager::ReservedSystemCpus(machine, config);
+  if (!reserved.ok()) {
+    problems.push_back({"reservedSystemCPUs", config.reserved_system_cpus, reserved.error()});
+  }
+  // Alone: whether options go together can depend on what could not be read.
+  if (config.topology_manager_policy != TopologyManagerPolicy::kNone ||
+      wrong.contains("topologyManagerPolicy")) {
+    for (const auto& option : config.topology_manager_policy_options) {
+      KubeletConfig alone;
+      alone.topology_manager_policy = TopologyManagerPolicy::kRestricted;
+      alone.topology_manager_policy_options = {option};
+      add(topologymanager::FindProblems(machine, alone));
+    }
+  }
+  if (config.cpu_manager_policy == CpuManagerPolicy::kStatic ||
+      wrong.contains("cpuManagerPolicy")) {
+    for (const auto& option : config.cpu_manager_policy_options) {
+      KubeletConfig alone;
+      alone.cpu_manager_policy = CpuManagerPolicy::kStatic;
+      alone.cpu_manager_policy_options = {option};
+      cpumanager::PolicyOptions options;
+      add(cpumanager::FindOptionProblems(machine, alone, options));
+    }
+  }
+  if (config.memory_manager_policy == MemoryManagerPolicy::kStatic ||
+      wrong.contains("memoryManagerPolicy")) {
+    add(memorymanager::FindUnknownNodes(machine, config));
   }
   return problems;
 }

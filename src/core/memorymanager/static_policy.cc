@@ -23,6 +23,12 @@ uint64_t MemoryCapacity(const Machine& machine) {
 
 constexpr char kField[] = "reservedMemory";
 
+Error UnknownNode(int numa_node) {
+  return Invalid("the reserved memory configuration references a NUMA node " +
+                     std::to_string(numa_node) + " that does not exist on this machine",
+                 "name an existing NUMA node in reservedMemory");
+}
+
 // "0: memory=1Gi; 1: hugepages-2Mi=2Mi"
 std::string Shown(const std::vector<MemoryReservation>& reservations) {
   std::string text;
@@ -109,10 +115,7 @@ class ReservedMemory {
     ResourceList total;
     for (const MemoryReservation& reservation : config_.reserved_memory) {
       if (!machine_.NumaPosition(reservation.numa_node)) {
-        Add(Invalid("the reserved memory configuration references a NUMA node " +
-                        std::to_string(reservation.numa_node) +
-                        " that does not exist on this machine",
-                    "name an existing NUMA node in reservedMemory"));
+        Add(UnknownNode(reservation.numa_node));
         continue;
       }
       for (const auto& [type, amount] : reservation.limits) {
@@ -185,6 +188,15 @@ std::vector<ConfigProblem> FindProblems(const Machine& machine, const KubeletCon
   ReservedMemory reserved(machine, config);
   (void)reserved.Read();
   return reserved.problems();
+}
+
+std::vector<ConfigProblem> FindUnknownNodes(const Machine& machine, const KubeletConfig& config) {
+  std::vector<ConfigProblem> problems;
+  for (const MemoryReservation& reservation : config.reserved_memory) {
+    if (machine.NumaPosition(reservation.numa_node)) continue;
+    problems.push_back({kField, Shown(config.reserved_memory), UnknownNode(reservation.numa_node)});
+  }
+  return problems;
 }
 
 MemoryState InitialState(const Machine& machine, const StaticPolicy& policy) {

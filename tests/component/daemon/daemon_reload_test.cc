@@ -120,6 +120,8 @@ TEST_F(DaemonReload, SingleFieldsArePlanned) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(wrong.error().Text().find("strictest"), std::string::npos) << wrong.error().Text();
+  EXPECT_NE(wrong.error().Text().find("given with the request, not in "), std::string::npos)
+      << wrong.error().Text();
 }
 
 TEST_F(DaemonReload, NoContainerIsMovedWithoutAnOrder) {

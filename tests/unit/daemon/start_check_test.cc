@@ -167,6 +167,37 @@ TEST_F(StartCheckTest, FindsAllProblemsOfTheConfiguration) {
   EXPECT_NE(TextOf(unfit).find("alignd would not start: 2 problems\n"), std::string::npos);
 }
 
+// What could not be read hides nothing that is wrong in any case, and adds nothing that may be its
+// consequence.
+TEST_F(StartCheckTest, AWrongFieldHidesNoOtherProblem) {
+  const auto fields = [this](const std::string& config) {
+    Configure(config);
+    std::vector<std::string> named;
+    for (const StartProblem& problem : Check().problems) named.push_back(problem.field);
+    return named;
+  };
+  EXPECT_EQ(fields("cpuManagerPolicy: static\ntopologyManagerPolicy: restricted\n"
+                   "topologyManagerPolcy: none\nreservedSystemCPUs: \"0,64\"\n"
+                   "cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}\n"
+                   "topologyManagerPolicyOptions: {prefer-closest-numa-node: \"true\"}\n"),
+            (std::vector<std::string>{"topologyManagerPolcy", "reservedSystemCPUs",
+                                      "topologyManagerPolicyOptions.prefer-closest-numa-node",
+                                      "cpuManagerPolicyOptions.full-pcpu-only"}));
+  EXPECT_EQ(fields("memoryManagerPolicy: Sttaic\nreservedMemory:\n"
+                   "- {numaNode: 7, limits: {memory: 100Mi}}\n"),
+            (std::vector<std::string>{"memoryManagerPolicy", "reservedMemory"}));
+  EXPECT_EQ(
+      fields("cpuManagerPolicy: sttaic\n"
+             "cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}\n"),
+      (std::vector<std::string>{"cpuManagerPolicy", "cpuManagerPolicyOptions.full-pcpu-only"}));
+  // Both would be consequences: of the reservation that is missing, and of the policy.
+  EXPECT_EQ(fields("cpuManagerPolicy: static\nkubeReservd: {cpu: \"1\"}\n"),
+            std::vector<std::string>{"kubeReservd"});
+  EXPECT_EQ(fields("cpuManagerPolcy: static\nreservedSystemCPUs: \"0\"\n"
+                   "cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n"),
+            std::vector<std::string>{"cpuManagerPolcy"});
+}
+
 TEST_F(StartCheckTest, FindsAllProblemsOfTheSavedState) {
   SaveState();
   tree_.Write({"state/memory_manager_state", "damaged"});

@@ -37,6 +37,21 @@ TEST(ReadConfigFile, ReadsYamlAndJson) {
   EXPECT_EQ(*yaml, *json);
 }
 
+TEST(ParseConfigText, AValueGivenBesideTheFileIsNotBlamedOnIt) {
+  const std::string fields = R"({"topologyManagerPolicy": "restrictd"})";
+  const auto wrong = ParseConfigText("cpuManagerPolicy: none\n", "/config.yaml", fields);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_TRUE(wrong.error().message.starts_with(
+      "given with the request, not in /config.yaml: topologyManagerPolicy: \"restrictd\""))
+      << wrong.error().message;
+  EXPECT_EQ(wrong.error().remedy.find("file"), std::string::npos) << wrong.error().remedy;
+  const auto of_file = ParseConfigText("cpuManagerPolicy: nnone\n", "/config.yaml",
+                                       R"({"topologyManagerPolicy": "restricted"})");
+  ASSERT_FALSE(of_file.ok());
+  EXPECT_TRUE(of_file.error().message.starts_with("/config.yaml: cpuManagerPolicy: "))
+      << of_file.error().message;
+}
+
 TEST(ReadConfigFile, ErrorsNameTheFile) {
   const FakeTree tree{{"empty", ""},
                       {"yaml", "a: [1"},
