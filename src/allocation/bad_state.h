@@ -27,6 +27,7 @@ struct BadFile {
 struct StateFindings {
   std::vector<BadFile> bad;
   std::vector<std::filesystem::path> missing;
+  OnBadState on_bad = OnBadState::kRebuild;  // what is to be done about bad ones
 };
 
 // What to do about a bad file with kRefuse.

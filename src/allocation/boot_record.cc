@@ -22,7 +22,8 @@ Result<std::unique_ptr<BootRecord>> BootRecord::Load(std::filesystem::path file,
     return record;
   }
   if (noted.error().code != ErrorCode::kNotFound) return noted.error();
-  if (Result<Done> settled = record->Settle(); !settled.ok()) return settled.error();
+  // A full disk must not prevent a start because of it.
+  if (Result<Done> settled = record->Settle(); !settled.ok()) record->unsaved_ = settled.error();
   return record;
 }
 
@@ -31,6 +32,7 @@ Result<Done> BootRecord::Settle() {
     if (Result<Done> noted = host::ReplaceFile(file_, running_, calls_); !noted.ok()) return noted;
   }
   is_earlier_ = false;
+  unsaved_.reset();
   return Done{};
 }
 

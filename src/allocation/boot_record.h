@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,8 +24,8 @@ class BootRecord {
  public:
   // `running`: the kernel's id of the boot; empty: not known, then IsEarlier is false. It is also
   // false if the file is missing: the state was copied from a kubelet, or is new.
-  // `calls` outlives the record.
-  // Errors: kIo, of the file.
+  // `calls` outlives the record. A missing file is written; if that fails, Unsaved says so.
+  // Errors: kIo, of a file that is there.
   static Result<std::unique_ptr<BootRecord>> Load(
       std::filesystem::path file, std::string running,
       host::FileCalls& calls = host::FileCalls::System());
@@ -37,6 +38,10 @@ class BootRecord {
   // Records this boot. Errors: kIo; containers then wait again after the next restart.
   Result<Done> Settle();
 
+  // Why the missing file could not be written; nullopt: it was there, or is written now. Settle
+  // tries again. A boot that begins before that is not noticed.
+  const std::optional<Error>& Unsaved() const { return unsaved_; }
+
  private:
   BootRecord(std::filesystem::path file, std::string running, host::FileCalls& calls)
       : file_(std::move(file)), running_(std::move(running)), calls_(calls) {}
@@ -45,6 +50,7 @@ class BootRecord {
   const std::string running_;
   host::FileCalls& calls_;
   bool is_earlier_ = false;
+  std::optional<Error> unsaved_;
 };
 
 }  // namespace alignd::allocation

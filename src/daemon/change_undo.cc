@@ -73,8 +73,10 @@ Result<std::optional<ChangeUndo>> ChangeUndo::Find(const fs::path& state_dir) {
   if (!text.ok() && text.error().code == ErrorCode::kNotFound) return std::optional<ChangeUndo>();
   if (!text.ok()) return text.error();
   const Error damaged{ErrorCode::kCorrupt, undo.record_.string() + " is damaged",
-                      "it has the state files as they were before a change of the configuration; "
-                      "check them with `alignctl state`, then remove it"};
+                      "without it, it is not known whether the configuration and the state files "
+                      "are of one time, as a change of several of them was interrupted: restore "
+                      "all of them from one copy, or move the state files away, which alignd then "
+                      "rebuilds from the containers that it has created; then remove it"};
   std::string_view rest = *text;
   if (!rest.starts_with(kHeader)) return damaged;
   rest.remove_prefix(kHeader.size());

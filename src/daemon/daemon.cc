@@ -82,14 +82,17 @@ class RunningDaemon final : public Daemon {
   Servers servers_;  // stop first
 };
 
-// The state files say nothing of CPUs that are offline.
+// The state files say nothing of CPUs that are offline. `unsaved`: why known_cpus could not be
+// written, which can wait.
 Result<Done> ApplyOfflineCpus(const Options& options, const admission::Node& node,
-                              cpumanager::CpuState& state) {
+                              cpumanager::CpuState& state, std::optional<Error>& unsaved) {
   if (!node.cpu || !options.node.empty()) return Done{};
   const Result<CpuSet> offline = OfflineCpusOf(node.machine, options.root);
   if (!offline.ok()) return offline.error();
   cpumanager::SetOffline(*offline, state);
-  return SaveKnownCpus(node.machine, options.root, options.state_dir);
+  const Result<Done> saved = SaveKnownCpus(node.machine, options.root, options.state_dir);
+  if (!saved.ok()) unsaved = saved.error();
+  return Done{};
 }
 
 }  // namespace
@@ -109,9 +112,9 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   std::optional<SavedState> saved = LoadState(options, node, problems, findings);
   LogSetAside(findings);
   if (!saved) return problems.front().AsError();
-  if (const Result<Done> known = ApplyOfflineCpus(options, node, saved->state.cpu); !known.ok()) {
-    return known.error();
-  }
+  std::optional<Error> known_cpus_failure;
+  const Result<Done> known = ApplyOfflineCpus(options, node, saved->state.cpu, known_cpus_failure);
+  if (!known.ok()) return known.error();
   Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
   if (!events.ok()) return events.error();
   Result<std::shared_ptr<host::EventLoop>> services = host::EventLoop::Make("services");
@@ -120,17 +123,19 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
                  StartLine(options, node, saved->state));
   LogWarnings(FindPolicyWarnings(options, node));
   LogWarnings(FindDirectoryWarnings(options));
-  auto daemon = std::make_unique<RunningDaemon>(*std::move(handover.lock),
-                                                PartsInput{.node = node,
-                                                           .saved = *std::move(saved),
-                                                           .findings = std::move(findings),
-                                                           .waiting = std::move(handover.waiting),
-                                                           .cgroups = std::move(cgroups),
-                                                           .sources = *std::move(sources),
-                                                           .events = *std::move(events),
-                                                           .services = *std::move(services),
-                                                           .runtime = *std::move(runtime)},
-                                                options, std::move(handover.config));
+  auto daemon = std::make_unique<RunningDaemon>(
+      *std::move(handover.lock),
+      PartsInput{.node = node,
+                 .saved = *std::move(saved),
+                 .findings = std::move(findings),
+                 .waiting = std::move(handover.waiting),
+                 .cgroups = std::move(cgroups),
+                 .sources = *std::move(sources),
+                 .events = *std::move(events),
+                 .services = *std::move(services),
+                 .runtime = *std::move(runtime),
+                 .known_cpus_failure = std::move(known_cpus_failure)},
+      options, std::move(handover.config));
   const Result<Done> serving = daemon->Serve(options, changer, std::move(handover));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

@@ -12,6 +12,7 @@
 #include "daemon/conflicting_managers.h"
 #include "daemon/conflicting_plugins.h"
 #include "daemon/facts.h"
+#include "daemon/known_cpus.h"
 #include "daemon/plugin_times.h"
 #include "daemon/request_sources.h"
 #include "reconcile/assigned_containers.h"
@@ -73,6 +74,19 @@ Parts::Parts(PartsInput input, const Options& options)
           {node, allocation, plugins, registry, reconciler, runtime, *sources, conditions, *events,
            io, *cgroups, !options.keep_pod_cpu_quota, options.mirror.has_value(),
            options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices, &shared_pool_handlers})) {
+  if (const std::optional<Error>& failure = boot->Unsaved()) {
+    late_files.Add(std::string(allocation::kBootFileName),
+                   "a boot of the machine before that is not noticed, so that containers do not "
+                   "wait for their device plugins",
+                   *failure, [this] { return boot->Settle(); });
+  }
+  if (input.known_cpus_failure) {
+    late_files.Add(std::string(kKnownCpusFile),
+                   "a start before that does not know CPUs that are offline then",
+                   *input.known_cpus_failure, [this, root = options.root, dir = options.state_dir] {
+                     return SaveKnownCpus(node.machine, root, dir);
+                   });
+  }
   bypass->ReportTo(conditions);
   bypass->OnList([this] { return ListAnew(); });
   history.Follow(allocation);
@@ -172,6 +186,7 @@ void Parts::LookForUnattachedKubelet() {
 void Parts::CheckStateFiles() {
   if (node.cpu) LookForForeignFiles(*store, conditions);
   SaveUncertainFiles(*store, *bindings, allocation);
+  late_files.SaveAgain();
 }
 
 void Parts::CheckConfigFile() {

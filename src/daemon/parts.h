@@ -18,6 +18,7 @@
 #include "control/reports.h"
 #include "cri/shared_pool_handlers.h"
 #include "daemon/inventory_relay.h"
+#include "daemon/late_files.h"
 #include "daemon/options.h"
 #include "daemon/save_conditions.h"
 #include "daemon/saved_state.h"
@@ -54,6 +55,7 @@ struct PartsInput {
   std::shared_ptr<host::EventLoop> events;
   std::shared_ptr<host::EventLoop> services;
   std::shared_ptr<grpc::Channel> runtime;
+  std::optional<Error> known_cpus_failure;  // nullopt: the file is up to date
 };
 
 // Members are constructed from top to bottom and destroyed in reverse order. The queues are
@@ -92,6 +94,7 @@ struct Parts {
   InventoryRelay relay;
   reconcile::Conditions conditions;
   SaveConditions save_conditions{conditions, metrics};
+  LateFiles late_files{conditions};
   TaskQueue background{"background"};  // tasks that never block
   TaskQueue io{"io"};                  // tasks that may block
   const std::shared_ptr<host::EventLoop> events;

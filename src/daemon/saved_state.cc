@@ -58,6 +58,7 @@ std::optional<SavedState> LoadState(const Options& options, const admission::Nod
     problems.push_back({std::move(problem.file), "", "", std::move(problem.error)});
   }
   findings = store->findings();
+  findings.on_bad = on_bad;
   const std::filesystem::path binding_file = directory / checkpoint::kBindingFileName;
   auto bindings = Take(LoadBindings(binding_file, on_bad, findings, calls), binding_file, problems);
   bool is_retained = bindings && state;

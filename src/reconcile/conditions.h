@@ -185,6 +185,14 @@ class Conditions {
   // ConfigurationNotApplied: a reload has failed, and the file is another one than what applies.
   void ConfigurationNotApplied(const Error& error);
   void ConfigurationApplied() { Clear(ConditionType::kConfigurationNotApplied, ""); }
+  // StateNotSaved: a file that a start can do without could not be written.
+  void FileNotSaved(const std::string& name, const std::string& effect, const Error& error) {
+    Raise(name,
+          {.condition = {.type = ConditionType::kStateNotSaved,
+                         .message = name + " cannot be saved: " + error.message + "; " + effect,
+                         .remedy = error.remedy + "; alignd tries again at each reconcile"}});
+  }
+  void FileSaved(const std::string& name) { Clear(ConditionType::kStateNotSaved, name); }
   // StateRebuilt: assignments were rebuilt from the containers of the runtime. It stays until
   // alignd ends.
   void StateRebuilt(const std::string& message, const std::string& remedy) {

@@ -31,8 +31,10 @@ std::string Count(size_t count, const std::string& what) {
 Subject SubjectOf(const admission::AdoptionNote& note) { return {note.id, note.key, note.pod}; }
 
 // What the start found in place of the files; `adopts`: containers that the files lack are adopted.
-std::string Found(const allocation::StateFindings& findings, bool adopts) {
+std::string Found(const allocation::StateFindings& findings, bool adopts,
+                  const std::vector<admission::AdoptionNote>& refuted) {
   std::vector<std::string> found;
+  for (const admission::AdoptionNote& note : refuted) found.push_back(note.text);
   for (const allocation::BadFile& bad : findings.bad) {
     found.push_back(bad.file.string() + " cannot be used and is kept as " + bad.kept.string() +
                     " (" + bad.why + ")");
@@ -86,37 +88,64 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
     const bool is_part = !mark->whole.IsEmpty() && PodLevelResourceManagersOn(node_.config);
     const bool is_over = mark->is_init && !is_part;
     if (!marked.runs && (is_over || !adopts_ended)) continue;
-    if (!admission::IsIncomplete(node_, snapshot->state, marked.key, *mark)) continue;
+    const bool is_incomplete = admission::IsIncomplete(node_, snapshot->state, marked.key, *mark);
+    if (!is_incomplete && !(marked.runs && node_.cpu && !mark->cpus.empty())) continue;
     questions_->pending.push_back({.container = {.id = marked.id,
                                                  .key = marked.key,
                                                  .pod = marked.pod,
                                                  .runs = marked.runs,
                                                  .mark = *std::move(mark)},
-                                   .cgroup = {}});
+                                   .is_incomplete = is_incomplete});
   }
+  AddUnmarked(listing, snapshot->state);
   Ask(questions_, 0);
+}
+
+void ContainerAdopter::AddUnmarked(const RuntimeListing& listing,
+                                   const admission::NodeState& state) {
+  if (!node_.cpu) return;
+  std::set<ContainerKey> known;
+  for (const Pending& pending : questions_->pending) known.insert(pending.container.key);
+  for (const RuntimeListing::Container& listed : listing.containers) {
+    if (state.cpu.Find(listed.key) == nullptr || !known.insert(listed.key).second) continue;
+    questions_->pending.push_back({.container = {.id = listed.id,
+                                                 .key = listed.key,
+                                                 .pod = registry_.PodName(listed.key.pod_uid),
+                                                 .mark = {}}});
+  }
 }
 
 // One after the other: the runtime may start a process for each.
 void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t next) {
   auto& pending = questions->pending;
-  while (next < pending.size() && pending[next].container.mark.cpus.empty()) ++next;
+  const auto is_asked = [&](const Pending& one) {
+    if (one.is_incomplete) return !one.container.mark.cpus.empty();
+    return !questions->is_slow;
+  };
+  while (next < pending.size() && !is_asked(pending[next])) ++next;
   if (next >= pending.size() || questions->failure) return std::exchange(questions->ready, {})();
   runtime_.FindSpec(pending[next].container.id,
                     [this, questions, next](const Result<ContainerSpec>& spec) {
                       if (spec.ok()) {
                         questions->pending[next].cgroup = spec->cgroup;
                         questions->pending[next].container.record = spec->cpus;
-                      } else if (spec.error().code != ErrorCode::kNotFound) {
-                        questions->failure = spec.error();  // kNotFound: this runtime does not say
+                      } else if (questions->pending[next].is_incomplete ||
+                                 spec.error().code == ErrorCode::kUnavailable) {
+                        // kNotFound: this runtime does not say.
+                        if (spec.error().code != ErrorCode::kNotFound) {
+                          questions->failure = spec.error();
+                        }
+                      } else if (spec.error().code == ErrorCode::kDeadlineExceeded) {
+                        questions->is_slow = true;
                       }
                       Ask(questions, next + 1);
                     });
 }
 
-Result<std::set<std::string>> ContainerAdopter::Finish(const RuntimeListing& listing) {
+Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) {
   if (questions_->failure) return *questions_->failure;
   std::vector<admission::MarkedContainer> containers;
+  bool any_incomplete = false;
   for (Pending& pending : questions_->pending) {
     admission::MarkedContainer& container = pending.container;
     if (container.runs && !pending.cgroup.empty()) {
@@ -125,25 +154,79 @@ Result<std::set<std::string>> ContainerAdopter::Finish(const RuntimeListing& lis
       if (now.ok()) container.cgroup = now->cpus;
     }
     containers.push_back(container);
+    any_incomplete = any_incomplete || pending.is_incomplete;
+  }
+  const std::set<std::string> absent = AbsentPods(listing);
+  admission::NodeState state = allocation_.snapshot()->state;
+  for (const std::string& uid : absent) admission::ReleasePod(uid, state);
+  const std::vector<admission::AdoptionNote> refuted =
+      admission::FindRefuted(node_, state, containers);
+  if (!refuted.empty() && findings_.on_bad == allocation::OnBadState::kRefuse) {
+    return Refuse(refuted);
   }
   admission::Adoption adoption;
   std::set<std::string> resources;
-  if (!containers.empty()) {
-    std::optional<admission::Adoption> adopted = allocation_.Adopt(containers, AbsentPods(listing));
+  if (any_incomplete || !refuted.empty()) {
+    std::optional<admission::Adoption> adopted = allocation_.Adopt(containers, absent);
     if (!adopted) return Error{ErrorCode::kUnavailable, "alignd is stopping", "start it again"};
     adoption = *std::move(adopted);
-    for (const admission::MarkedContainer& container : containers) {
-      for (const auto& [resource, devices] : container.mark.devices) {
-        if (adoption.next.devices.resources.contains(resource)) resources.insert(resource);
+    state = adoption.next;
+    for (const Pending& pending : questions_->pending) {
+      if (!pending.is_incomplete) continue;
+      for (const auto& [resource, devices] : pending.container.mark.devices) {
+        if (state.devices.resources.contains(resource)) resources.insert(resource);
       }
     }
   }
+  NoteElsewhere(state, containers, listing);
   for (const admission::AdoptionNote& note : unreadable_) {
     // The mark of another container of its pod may say what it is assigned.
-    if (!HasAny(adoption.next, note.key)) adoption.unknown.push_back(note);
+    if (!HasAny(state, note.key)) adoption.unknown.push_back(note);
   }
   Report(listing, adoption);
   return resources;
+}
+
+Error ContainerAdopter::Refuse(const std::vector<admission::AdoptionNote>& refuted) {
+  std::vector<std::string> texts;
+  for (const admission::AdoptionNote& note : refuted) {
+    conditions_.AssignmentUnknown(
+        SubjectOf(note),
+        note.text +
+            "; with --on-bad-state=refuse, new pods and containers wait, and no container "
+            "is moved: start alignd with --on-bad-state=rebuild, or with the right file");
+    texts.push_back(note.text);
+  }
+  return {ErrorCode::kCorrupt, "the state files contradict running containers: " + List(texts),
+          "start alignd with --on-bad-state=rebuild, or with the right files"};
+}
+
+// Exclusive CPUs must not be given to a container before another one has left them, whose they are
+// not by the state. All others are where they are assigned, or on a part of that.
+void ContainerAdopter::NoteElsewhere(const admission::NodeState& state,
+                                     const std::vector<admission::MarkedContainer>& containers,
+                                     RuntimeListing& listing) {
+  std::map<std::string, CpuSet> elsewhere;
+  for (const admission::MarkedContainer& container : containers) {
+    const CpuSet* const assigned = state.cpu.Find(container.key);
+    if (!container.runs || container.record.empty()) continue;
+    if (assigned != nullptr && assigned->Contains(container.record)) continue;
+    if (state.cpu.withheld.contains(container.key)) continue;  // it stays where it is
+    // Two containers that are assigned CPUs of each other, and are on CPUs of each other as well,
+    // would wait for each other.
+    const bool is_shared =
+        assigned != nullptr &&
+        std::ranges::any_of(containers, [&](const admission::MarkedContainer& other) {
+          return other.key.pod_uid != container.key.pod_uid && other.runs &&
+                 state.cpu.Find(other.key) != nullptr && other.record.Intersects(container.record);
+        });
+    if (!is_shared) elsewhere[container.id] = container.record | container.cgroup;
+  }
+  for (RuntimeListing::Container& listed : listing.containers) {
+    if (const auto found = elsewhere.find(listed.id); found != elsewhere.end()) {
+      listed.record = found->second;
+    }
+  }
 }
 
 // The listing shows that they are gone. They are released with it as well; here they must not be in
@@ -159,13 +242,13 @@ void ContainerAdopter::Report(const RuntimeListing& listing, const admission::Ad
   for (const admission::AdoptionNote& note : adoption.unknown) {
     conditions_.AssignmentUnknown(SubjectOf(note), note.text);
   }
-  if (findings_.bad.empty() && adoption.adopted.empty()) return;
+  if (findings_.bad.empty() && adoption.adopted.empty() && adoption.refuted.empty()) return;
   std::vector<std::string> adopted;
   for (const admission::AdoptionNote& note : adoption.adopted) {
     adopted.push_back(NameOf(SubjectOf(note)) + ": " + note.text);
   }
   std::string message =
-      Found(findings_, !adopted.empty()) + ". " +
+      Found(findings_, !adopted.empty(), adoption.refuted) + ". " +
       (adopted.empty() ? std::string("No container lacked an assignment that a mark has")
                        : "The assignments of " + Count(adopted.size(), "container") +
                              " were rebuilt from the runtime (" + List(adopted) + ")");
@@ -182,11 +265,17 @@ void ContainerAdopter::Report(const RuntimeListing& listing, const admission::Ad
                " without a mark count as containers of the shared pool: they had no assignment, or "
                "this version of alignd did not create them";
   }
-  conditions_.StateRebuilt(
-      message, findings_.bad.empty()
-                   ? ""
-                   : "find out what changed the file: the disk, or another program; remove the "
-                     "kept file when you do not need it any more");
+  std::string remedy;
+  if (!findings_.bad.empty()) {
+    remedy =
+        "find out what changed the file: the disk, or another program; remove the kept file when "
+        "you do not need it any more";
+  } else if (!adoption.refuted.empty()) {
+    remedy =
+        "find out what replaced the state files: a backup or a snapshot that was restored, or "
+        "another program";
+  }
+  conditions_.StateRebuilt(message, remedy);
 }
 
 }  // namespace alignd::reconcile

@@ -33,32 +33,44 @@ class ContainerAdopter {
   ContainerAdopter(const ContainerAdopter&) = delete;
   ContainerAdopter& operator=(const ContainerAdopter&) = delete;
 
-  // Asks the runtime for the CPUs of each container whose mark says more than the state has; of
-  // those that do not run only if a file was missing or bad. Calls
-  // `ready` once, on any thread; perhaps at once. Then call Finish.
+  // Asks the runtime for the CPUs of each container that runs with exclusive CPUs by its mark or by
+  // the state, and of each whose mark says more than the state has; of those that do not run only
+  // if a file was missing or bad. Calls `ready` once, on any thread; perhaps at once. Then call
+  // Finish.
   void Begin(const RuntimeListing& listing, std::function<void()> ready);
 
   // Reads the containers' cgroups and adopts the containers (admission::Adopt). Reports
   // StateRebuilt and AssignmentUnknown. Waits for the decision thread and for cgroup files, not for
-  // the disk: a crash before the assignments are saved has them adopted again. Returns the
-  // resources of adopted devices. Errors: of the runtime; nothing has been changed. Begin again
-  // with another listing.
-  Result<std::set<std::string>> Finish(const RuntimeListing& listing);
+  // the disk: a crash before the assignments are saved has them adopted again. Sets the `record` of
+  // containers that are elsewhere than they are assigned. Returns the resources of adopted devices.
+  // Errors: of the runtime; kCorrupt if running containers refute the state files and alignd is
+  // to refuse such files, which is reported. Nothing has been changed. Begin again with another
+  // listing.
+  Result<std::set<std::string>> Finish(RuntimeListing& listing);
 
  private:
   struct Pending {
     admission::MarkedContainer container;
-    std::string cgroup;  // its path; empty: not known
+    bool is_incomplete = false;  // the state lacks what its mark says
+    std::string cgroup{};        // its path; empty: not known
   };
   // Shared with the callback that waits for the runtime.
   struct Questions {
     std::vector<Pending> pending;
     std::optional<Error> failure;
+    bool is_slow = false;  // an answer did not come in time: only what is necessary is asked for
     std::function<void()> ready;
   };
 
   void Ask(const std::shared_ptr<Questions>& questions, size_t next);
   std::set<std::string> AbsentPods(const RuntimeListing& listing) const;
+  // Adds the running containers that have CPUs in the state, and no mark that can be read.
+  void AddUnmarked(const RuntimeListing& listing, const admission::NodeState& state);
+  // Reports what running containers refute.
+  Error Refuse(const std::vector<admission::AdoptionNote>& refuted);
+  static void NoteElsewhere(const admission::NodeState& state,
+                            const std::vector<admission::MarkedContainer>& containers,
+                            RuntimeListing& listing);
   void Report(const RuntimeListing& listing, const admission::Adoption& adoption);
 
   const admission::Node& node_;

@@ -34,6 +34,9 @@ struct RuntimeListing {
     ContainerKey key;
     std::string sandbox_id{};
     bool runs = true;  // false: it was only created
+    // At the start, if it is not only on the CPUs that it is assigned: where it is; empty: not
+    // known.
+    CpuSet record{};
   };
   // A container with the mark of an assignment. Of each pod and name the one that runs, else the
   // newest; those that have ended only in a sandbox that runs.
@@ -172,6 +175,7 @@ class ContainerRegistry {
     bool is_written = false;  // between BeginNarrow and EndNarrow
     bool has_calls = false;   // a call of another client is under way
     bool was_moved = false;   // another program has moved it
+    bool is_listed = false;   // as RuntimeListing::Container::record; not updated since
   };
   // In id order.
   std::vector<Footprint> Footprints() const;
@@ -256,6 +260,7 @@ class ContainerRegistry {
     CpuSet footprint;
     bool certain = false;                    // the footprint is the applied set
     bool narrowed = false;                   // the footprint is what the cgroup was narrowed to
+    bool is_listed = false;                  // the footprint is from the listing at the start
     bool outcome_known = false;              // of the last call that sets its CPUs
     int applying = 0;                        // our own updates, under way
     std::optional<CpuSet> writing = {};      // in addition: our write to the cgroup is under way

@@ -1,4 +1,5 @@
-// CPUs that a resize has taken from a container that is still on them.
+// CPUs that a container has to leave, and that are in the shared pool already: a resize has taken
+// them from it, or it was found on them at the start.
 #pragma once
 
 #include <vector>
@@ -22,7 +23,8 @@ inline CpuSet LeavingCpus(const admission::NodeState& state,
   CpuSet leaving;
   for (const ContainerRegistry::Footprint& container : footprints) {
     const CpuSet* const assigned = state.cpu.Find(container.key);
-    if (assigned == nullptr || !WasResized(state, container.key)) continue;
+    if (assigned == nullptr) continue;
+    if (!WasResized(state, container.key) && !container.is_listed) continue;
     if (!state.cpu.RunsOnItsOwn(container.key)) continue;  // it is in the shared pool itself
     leaving |= container.cpuset - *assigned;
   }

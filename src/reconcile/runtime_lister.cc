@@ -217,7 +217,7 @@ std::optional<Result<RuntimeListing>> RuntimeLister::FinishAdoption() {
     const MutexLock lock(mutex_);
     if (!std::exchange(adoption_ready_, false)) return std::nullopt;
   }
-  const RuntimeListing listing = *std::move(adopting_);
+  RuntimeListing listing = *std::move(adopting_);
   adopting_.reset();
   const Result<std::set<std::string>> adopted = options_.adopter->Finish(listing);
   if (!adopted.ok()) return adopted.error();
@@ -227,7 +227,11 @@ std::optional<Result<RuntimeListing>> RuntimeLister::FinishAdoption() {
 
 void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
   if (!listing.ok()) {
-    conditions_.RuntimeFailed(listing.error());
+    if (listing.error().code == ErrorCode::kCorrupt) {
+      conditions_.RuntimeAnswered();  // the adopter has reported what is wrong with the state files
+    } else {
+      conditions_.RuntimeFailed(listing.error());
+    }
     next_ = Clock::now() + options_.retry;
     failed_();
     return;

@@ -2,6 +2,7 @@
 // when it created them, and from the CPUs that they really have.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 
 namespace alignd::admission {
 
-// A container of the runtime with a mark. A value.
+// A container of the runtime with a mark, or without one and with CPUs in the state. A value.
 struct MarkedContainer {
   std::string id;
   ContainerKey key;
@@ -23,6 +24,9 @@ struct MarkedContainer {
   AssignmentMark mark;
   CpuSet record = {};  // the CPUs of the last update at the runtime; empty: not known
   CpuSet cgroup = {};  // the CPUs in its cgroup; empty: not known
+  // Set by Adopt where the state was wrong: on which CPUs the container is instead; empty: not
+  // known.
+  std::optional<CpuSet> by_runtime = {};
 };
 
 // A container about which something is said in a report.
@@ -37,14 +41,26 @@ struct Adoption {
   NodeState next;
   std::vector<AdoptionNote> adopted;  // text: "CPUs 1-3, memory of NUMA nodes 0"
   std::vector<AdoptionNote> unknown;  // text: what is not assigned to it as marked, and why
+  std::vector<AdoptionNote> refuted;  // text: what of the state was not true, and why
 };
 
 // Whether the mark says more than the state has for the container.
 bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& key,
                   const AssignmentMark& mark);
 
+// What of the state is not true, as of an older copy or one of another node: a container has CPUs
+// in it on which a container of another pod runs exclusively, and does not run on any of these
+// itself. That the latter runs there exclusively, its mark and the runtime must say (after a
+// resize, the runtime has all CPUs of the mark); or the runtime says of both that they are
+// elsewhere, on as many CPUs as they have. What an interrupted resize or move explains is no
+// contradiction, nor is what only one program that moves containers explains. Empty: nothing is
+// refuted.
+std::vector<AdoptionNote> FindRefuted(const Node& node, const NodeState& state,
+                                      std::vector<MarkedContainer> containers);
+
 // The state with what these containers have and the state lacks. What the state has is never
-// changed, except that the pods of `absent` are released first: the runtime does not have them.
+// changed, except that the pods of `absent` are released first: the runtime does not have them; and
+// that the CPUs that FindRefuted finds are those of the runtime instead.
 //
 // The mark says that CPUs are exclusive. Which ones, two of mark, runtime and cgroup must say; if
 // each says something else, the runtime's record is used, because a resize goes through it, and a

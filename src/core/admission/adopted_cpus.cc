@@ -55,12 +55,6 @@ CpuSet OfOtherPods(const CpuState& state, const std::string& pod_uid) {
   return cpus;
 }
 
-// Whether the mark says that the CPUs are a part of the pod's. Without the feature gate, what the
-// containers have counts as exclusive.
-bool IsPartOfPod(const Node& node, const MarkedContainer& container) {
-  return !container.mark.whole.cpus.empty() && PodLevelResourceManagersOn(node.config);
-}
-
 // Why a container cannot be assigned CPUs of a pod that has `whole`, or none as a whole; empty: it
 // can.
 std::string WhyNotInPod(const CpuState& state, const std::string& pod_uid, const CpuSet& whole) {
@@ -78,7 +72,17 @@ std::string WhyNotInPod(const CpuState& state, const std::string& pod_uid, const
 Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adoption) {
   Claim claim{.container = &container, .cpus = {}, .whole = {}};
   const CpuState& state = adoption.next.cpu;
-  if (container.mark.cpus.empty() || state.Find(container.key) != nullptr) return claim;
+  if (state.Find(container.key) != nullptr) return claim;
+  if (container.by_runtime && container.by_runtime->empty()) {
+    AddNote(
+        container,
+        "the state files are not true of it, and it is not known which CPUs it has: the runtime "
+        "says CPUs " +
+            container.record.ToString() + "; it runs in the shared pool",
+        adoption.unknown);
+    return claim;
+  }
+  if (container.mark.cpus.empty() && !container.by_runtime) return claim;
   const CpuSet assignable = node.cpu->Managed(node.machine) - node.cpu->reserved;
   const bool is_part = IsPartOfPod(node, container);
   const CpuSet whole = is_part ? container.mark.whole.cpus & assignable : CpuSet();
@@ -93,7 +97,9 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
     return claim;
   }
   // A part is neither resized nor moved.
-  const FoundCpus found = is_part ? FoundCpus{container.mark.cpus, ""} : FindCpus(container);
+  const FoundCpus found = is_part                ? FoundCpus{container.mark.cpus, ""}
+                          : container.by_runtime ? FoundCpus{*container.by_runtime, ""}
+                                                 : FindCpus(container);
   const CpuSet cpus = found.cpus & assignable;
   if (!found.doubt.empty() && container.runs) AddNote(container, found.doubt, adoption.unknown);
   if (cpus != found.cpus && container.runs) {
@@ -195,6 +201,10 @@ void AdoptOriginal(const MarkedContainer& container, CpuState& state) {
 std::string NameOf(const MarkedContainer& container) {
   return "container " + container.key.container + " of pod " +
          (container.pod.empty() ? container.key.pod_uid : container.pod);
+}
+
+bool IsPartOfPod(const Node& node, const MarkedContainer& container) {
+  return !container.mark.whole.cpus.empty() && PodLevelResourceManagersOn(node.config);
 }
 
 FoundCpus FindCpus(const MarkedContainer& container) {

@@ -12,6 +12,10 @@ namespace alignd::admission {
 // "container app of pod default/web"; the UID stands for a name that is not known.
 std::string NameOf(const MarkedContainer& container);
 
+// Whether the mark says that the CPUs are a part of the pod's. Without the feature gate, what the
+// containers have counts as exclusive.
+bool IsPartOfPod(const Node& node, const MarkedContainer& container);
+
 // The exclusive CPUs of one container of mark, runtime and cgroup.
 struct FoundCpus {
   CpuSet cpus;

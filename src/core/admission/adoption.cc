@@ -9,6 +9,7 @@
 #include "alignd/memorymanager/adoption.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "core/admission/adopted_cpus.h"
+#include "core/admission/refuted_cpus.h"
 
 namespace alignd::admission {
 namespace {
@@ -229,8 +230,9 @@ Adoption Adopt(const Node& node, NodeState state, const std::set<std::string>& a
     return std::tie(a.key, b.runs, a.id) < std::tie(b.key, a.runs, b.id);
   });
   for (const std::string& uid : absent) ReleasePod(uid, state);
-  Adoption adoption{.next = std::move(state), .adopted = {}, .unknown = {}};
+  Adoption adoption{.next = std::move(state), .adopted = {}, .unknown = {}, .refuted = {}};
   DropNamesakes(containers, adoption);
+  adoption.refuted = DropRefuted(node, containers, adoption.next.cpu);
   Texts texts(containers.size());
   const std::vector<CpuSet> cpus = AdoptCpus(node, containers, adoption);
   for (size_t i = 0; i < containers.size(); ++i) {

@@ -237,5 +237,26 @@ TEST_F(DaemonOffline, TheGuardDoesNotTakeTheKernelForAnotherProgram) {
   watch_.OnEvent({});
 }
 
+// What cannot be written at a start, and can wait, does not prevent it.
+TEST_F(DaemonOffline, AStartDoesNotNeedTheFileOfKnownCpus) {
+  const auto file = StateDir() / "known_cpus";
+  std::filesystem::create_directories(file / "in the way");
+  StartRuntime();
+  StartDaemon(StaticConfig("cpuManagerReconcilePeriod: 1s\n"));
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(2));
+  EXPECT_EQ(CpusOf(pinned.container), "1-2");
+  const auto unsaved = [this] {
+    return testing::ConditionsOf(DaemonOptions().ControlSocket(), ConditionType::kStateNotSaved);
+  };
+  ASSERT_EQ(unsaved().size(), 1U);  // also after the assignments were saved
+  EXPECT_NE(unsaved()[0].message().find("known_cpus cannot be saved: "), std::string::npos)
+      << unsaved()[0].message();
+  EXPECT_NE(unsaved()[0].message().find("does not know CPUs that are offline then"),
+            std::string::npos);
+  std::filesystem::remove_all(file);
+  EXPECT_TRUE(Eventually([&] { return unsaved().empty(); }));
+  EXPECT_NE(ReadText(file).find("\"cpus\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace alignd::daemon

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <filesystem>
+
 #include "edge/fake_tree.h"
+#include "edge/faulty_file.h"
 #include "edge/odd_files.h"
 
 namespace alignd::allocation {
@@ -42,6 +46,30 @@ TEST(BootRecord, DistinguishesARebootFromARestart) {
   EXPECT_TRUE(rebooted->IsEarlier());
   ASSERT_TRUE(rebooted->Settle().ok());
   EXPECT_FALSE(rebooted->IsEarlier());
+}
+
+// As on a full disk: a start goes on, and writes it later.
+TEST(BootRecord, AMissingFileThatCannotBeWrittenIsWrittenLater) {
+  const FakeTree tree;
+  const auto file = tree.root() / "boot_id";
+  testing::FaultyFile disk;
+  ASSERT_TRUE(BootRecord::Load(file, "now", disk).ok());
+  const int calls = disk.calls();
+  int failures = 0;
+  for (int call = 0; call < calls; ++call) {
+    std::filesystem::remove(file);
+    disk.FailAt(call, ENOSPC);
+    const auto record = BootRecord::Load(file, "now", disk);
+    disk.Repair();
+    if (!record.ok() || !(*record)->Unsaved()) continue;
+    ++failures;
+    EXPECT_FALSE((*record)->IsEarlier());
+    EXPECT_NE((*record)->Unsaved()->message.find("boot_id"), std::string::npos);
+    EXPECT_TRUE((*record)->Settle().ok());
+    EXPECT_FALSE((*record)->Unsaved());
+    EXPECT_TRUE((*BootRecord::Load(file, "next", disk))->IsEarlier());
+  }
+  EXPECT_GT(failures, 0);
 }
 
 }  // namespace
