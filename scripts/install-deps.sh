@@ -22,6 +22,7 @@ runtime=(runc busybox-static gcc libc6-dev)
 test=(
   clang-14 clang-format-14 libclang-rt-14-dev lld-14 libgtest-dev libbenchmark-dev
   iproute2 procps
+  hwloc  # lstopo: what it writes is compared with sysfs
   libexpat1-dev  # the tests read pictures (SVG) as XML
   chromium  # opens the live page; without it, that test is skipped
   xz-utils  # captured machines are .tar.xz

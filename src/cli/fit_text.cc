@@ -11,6 +11,7 @@
 #include "alignd/admission/assignment.h"
 #include "cli/output.h"
 #include "cli/pod_plan.h"
+#include "host/printable.h"
 
 namespace alignd::cli {
 namespace {
@@ -19,6 +20,8 @@ using placement::FitEntry;
 using placement::FitReport;
 using placement::FitResult;
 using placement::RefusingNodes;
+// Of texts that have parts of objects: line ends in them would be lines of the answer.
+using host::Printable;
 
 // What a list shows of many nodes.
 constexpr size_t kShownScores = 10;
@@ -49,9 +52,9 @@ void PrintRefusals(const std::vector<std::string>& names,
     std::vector<std::string> of_group;
     for (const size_t node : refusal.group.nodes) of_group.push_back(names[node]);
     out << "  " << Nodes(of_group.size()) << " (" << ShownNames(of_group, wide)
-        << "): " << ReasonOf(refusal) << ": " << refusal.group.cause << '\n';
+        << "): " << ReasonOf(refusal) << ": " << Printable(refusal.group.cause) << '\n';
     if (refusal.example.empty() || refusal.group.cause.ends_with(refusal.example)) continue;
-    out << "    " << of_group.front() << ": " << refusal.example << '\n';
+    out << "    " << of_group.front() << ": " << Printable(refusal.example) << '\n';
   }
 }
 
@@ -100,7 +103,7 @@ std::string PlacedOf(const FitEntry& entry) {
 
 void PrintEntry(const FitResult& result, const FitEntry& entry, bool wide, std::ostream& out) {
   const bool is_one = !entry.is_fill && entry.replicas == 1;
-  out << entry.name << ": ";
+  out << Printable(entry.name) << ": ";
   if (!is_one) out << PlacedOf(entry) << "; at first, ";
   out << entry.fitting.size() << " of " << Nodes(result.nodes.size()) << " can take "
       << (is_one ? "it" : "one") << '\n';
@@ -144,7 +147,7 @@ void PrintRest(const FitReport& report, bool wide, std::ostream& out) {
   }
   for (const auto& [cause, rest] : by_cause) {
     out << "  " << rest.pods << (rest.pods == 1 ? " pod" : " pods") << " ("
-        << ShownNames(rest.names, wide) << "): " << cause << '\n';
+        << Printable(ShownNames(rest.names, wide)) << "): " << Printable(cause) << '\n';
   }
 }
 
@@ -155,8 +158,8 @@ void PrintUnusable(const FitResult& result, bool wide, std::ostream& out) {
     by_text[placement::WithoutNodeName(problem, node).Text()].push_back(node);
   }
   for (const auto& [text, nodes] : by_text) {
-    out << Nodes(nodes.size()) << " cannot be used (" << ShownNames(nodes, wide) << "): " << text
-        << '\n';
+    out << Nodes(nodes.size()) << " cannot be used (" << ShownNames(nodes, wide)
+        << "): " << Printable(text) << '\n';
   }
 }
 
@@ -166,7 +169,7 @@ void PrintComparison(const placement::Comparison& comparison, bool wide, std::os
   PrintRest(comparison.report, wide, out);
   for (const auto& [reason, nodes] : comparison.left_out) {
     out << "  " << Nodes(nodes.size()) << " left out (" << ShownNames(nodes, wide)
-        << "): " << reason << '\n';
+        << "): " << Printable(reason) << '\n';
   }
 }
 
@@ -174,11 +177,11 @@ void PrintComparison(const placement::Comparison& comparison, bool wide, std::os
 
 void PrintFit(const FitResult& result, bool wide, std::ostream& out) {
   for (const FitEntry& entry : result.report.entries) PrintEntry(result, entry, wide, out);
-  for (const std::string& what : result.skipped) out << "skipped: " << what << '\n';
+  for (const std::string& what : result.skipped) out << "skipped: " << Printable(what) << '\n';
   for (const auto& [text, nodes] : result.notes) {
-    out << "note on " << Nodes(nodes) << ": " << text << '\n';
+    out << "note on " << Nodes(nodes) << ": " << Printable(text) << '\n';
   }
-  for (const std::string& text : result.fleet_notes) out << "note: " << text << '\n';
+  for (const std::string& text : result.fleet_notes) out << "note: " << Printable(text) << '\n';
   PrintUnusable(result, wide, out);
   out << Nodes(result.nodes.size()) << ", score " << result.score << ": " << Sum(result.report)
       << '\n';

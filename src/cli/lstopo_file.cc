@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <system_error>
 #include <vector>
@@ -35,10 +37,76 @@ std::string_view VersionOf(std::string_view xml) {
 constexpr char kRead = 'r';
 constexpr char kFault = 'f';
 
-[[noreturn]] void ReadInChild(const std::string& xml, int pipe) {
-  // No other file than this one, no plugin of hwloc, and no message to the terminal.
+// How the reading process ends, beside 0. Else, libhwloc has failed.
+constexpr int kNotPrepared = 3;
+constexpr int kOutOfMemory = 4;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ALIGND_HAS_SHADOW_MEMORY 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ALIGND_HAS_SHADOW_MEMORY 1
+#endif
+#endif
+
+// A fault after an allocation that has failed is one of the limit.
+void EndByFault(int) { _exit(errno == ENOMEM ? kOutOfMemory : EXIT_FAILURE); }
+
+// False: the limit cannot be set.
+bool LimitMemory(uint64_t more_bytes) {
+#ifdef ALIGND_HAS_SHADOW_MEMORY
+  (void)more_bytes;  // terabytes of addresses are taken already
+  return true;
+#else
+  const host::Descriptor file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  std::array<char, 64> text{};
+  if (read(file.fd(), text.data(), text.size() - 1) <= 0) return false;
+  const uint64_t pages = std::strtoull(text.data(), nullptr, 10);
+  const uint64_t present = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  rlimit memory{};
+  if (pages == 0 || getrlimit(RLIMIT_AS, &memory) != 0) return false;
+  memory.rlim_cur = std::min<rlim_t>(present + more_bytes, memory.rlim_max);
+  return setrlimit(RLIMIT_AS, &memory) == 0;
+#endif
+}
+
+// Leaves only the pipe, and standard streams that are /dev/null. Returns the pipe; -1: failed.
+int KeepOnlyPipe(int pipe) {
+  const int kept = fcntl(pipe, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0 || dup2(null, STDERR_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0) _exit(1);
+  if (kept < 0 || null < 0) return -1;
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (dup2(null, standard) < 0) return -1;
+  }
+  const auto first = static_cast<unsigned>(STDERR_FILENO + 1);
+  const auto own = static_cast<unsigned>(kept);
+  if (own > first && close_range(first, own - 1, 0) != 0) return -1;
+  return close_range(own + 1, ~0U, 0) == 0 ? kept : -1;
+}
+
+// Of the process itself: it ends with its parent, whatever it does, and has nothing of it.
+int PrepareChild(int pipe, pid_t parent, const LstopoLimits& limits) {
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) return -1;
+  for (const int fault : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) signal(fault, EndByFault);
+  for (const int end : {SIGTERM, SIGINT, SIGALRM, SIGXCPU}) signal(end, SIG_DFL);
+  sigset_t none{};
+  sigemptyset(&none);
+  if (sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return -1;
+  alarm(limits.seconds);
+  rlimit time{};
+  if (getrlimit(RLIMIT_CPU, &time) != 0) return -1;
+  time.rlim_max = std::min<rlim_t>(time.rlim_max, limits.cpu_seconds + 1);
+  time.rlim_cur = std::min<rlim_t>(time.rlim_max, limits.cpu_seconds);
+  const rlimit core{0, 0};
+  if (setrlimit(RLIMIT_CPU, &time) != 0 || setrlimit(RLIMIT_CORE, &core) != 0) return -1;
+  return LimitMemory(limits.bytes) ? KeepOnlyPipe(pipe) : -1;
+}
+
+[[noreturn]] void ReadInChild(const std::string& xml, int pipe, pid_t parent,
+                              const LstopoLimits& limits) {
+  pipe = PrepareChild(pipe, parent, limits);
+  if (pipe < 0) _exit(kNotPrepared);
+  // No plugin of hwloc, and no file that a variable names.
   std::vector<std::string> names;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string_view name = *variable;
@@ -47,22 +115,42 @@ constexpr char kFault = 'f';
   for (const std::string& name : names) unsetenv(name.c_str());
   setenv("HWLOC_PLUGINS_PATH", "/dev/null", /*replace=*/1);
   setenv("HWLOC_LIBXML", "0", /*replace=*/1);
-  constexpr rlim_t kSeconds = 20;
-  const rlimit time{kSeconds, kSeconds};
-  const rlimit core{0, 0};
-  setrlimit(RLIMIT_CPU, &time);
-  setrlimit(RLIMIT_CORE, &core);
-  for (const int fault : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) signal(fault, SIG_DFL);
 
+  errno = 0;
   const Result<Machine> read = MachineOfLstopo(xml);
+  if (errno == ENOMEM) _exit(kOutOfMemory);  // what libhwloc then has may lack something
   std::string text(1, read.ok() ? kRead : kFault);
   text += read.ok() ? MachineToNodeJson(*read) : read.error().message + '\0' + read.error().remedy;
   for (size_t written = 0; written < text.size();) {
     const ssize_t more = write(pipe, text.data() + written, text.size() - written);
-    if (more < 0 && errno != EINTR) _exit(1);
+    if (more < 0 && errno != EINTR) _exit(EXIT_FAILURE);
     if (more > 0) written += static_cast<size_t>(more);
   }
   _exit(0);
+}
+
+// Why the process has ended without an answer.
+Error WhyEnded(int status, const LstopoLimits& limits) {
+  const auto exceeds = [](const std::string& limit) {
+    return BadLstopo("reading it takes more than " + limit, kGiveOwnForm);
+  };
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    if (signal == SIGXCPU) {
+      return exceeds(std::to_string(limits.cpu_seconds) + " s of processor time");
+    }
+    if (signal == SIGALRM) return exceeds(std::to_string(limits.seconds) + " s");
+    if (signal == SIGKILL || signal == SIGTERM || signal == SIGINT) {
+      return BadLstopo(
+          "the process that read it was ended from outside, by signal " + std::to_string(signal),
+          "run the command again; see in the kernel's log whether memory is short");
+    }
+  } else if (WEXITSTATUS(status) == kOutOfMemory) {
+    return exceeds(std::to_string(limits.bytes >> 20) + " MiB of memory");
+  } else if (WEXITSTATUS(status) == kNotPrepared) {
+    return BadLstopo("the process that reads it cannot be limited", kGiveOwnForm);
+  }
+  return BadLstopo("it is damaged: libhwloc fails when it reads it");
 }
 
 Error NotStarted(const char* what) {
@@ -79,7 +167,7 @@ bool IsXml(std::string_view text) {
   return first != std::string_view::npos && text[first] == '<';
 }
 
-Result<std::string> NodeJsonOfLstopo(const std::string& xml) {
+Result<std::string> NodeJsonOfLstopo(const std::string& xml, const LstopoLimits& limits) {
   if (xml.size() > kMaxLstopoBytes) {
     return BadLstopo("longer than " + std::to_string(kMaxLstopoBytes) + " bytes", kGiveOwnForm);
   }
@@ -94,9 +182,10 @@ Result<std::string> NodeJsonOfLstopo(const std::string& xml) {
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return NotStarted("pipe");
   const host::Descriptor from(ends[0]);
   host::Descriptor to(ends[1]);
+  const pid_t self = getpid();
   const pid_t child = fork();
   if (child < 0) return NotStarted("fork");
-  if (child == 0) ReadInChild(xml, to.fd());
+  if (child == 0) ReadInChild(xml, to.fd(), self, limits);
   to = host::Descriptor();
   std::string text;
   std::array<char, 65'536> part;
@@ -109,7 +198,7 @@ Result<std::string> NodeJsonOfLstopo(const std::string& xml) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || text.empty()) {
-    return BadLstopo("it is damaged: libhwloc fails when it reads it");
+    return WhyEnded(status, limits);
   }
   if (text.front() == kRead) return text.substr(1);
   const size_t end = std::min(text.find('\0'), text.size());

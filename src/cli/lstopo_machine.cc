@@ -37,6 +37,8 @@ Result<Topology> Load(const std::string& xml) {
   // that of the node, not of this machine.
   hwloc_topology_set_flags(
       made, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_IMPORT_SUPPORT);
+  // Left out if it is not said otherwise. One without number counts.
+  hwloc_topology_set_icache_types_filter(made, HWLOC_TYPE_FILTER_KEEP_ALL);
   if (hwloc_topology_set_xmlbuffer(made, xml.c_str(), static_cast<int>(xml.size()) + 1) != 0 ||
       hwloc_topology_load(made) != 0) {
     return BadLstopo("libhwloc cannot read it");
@@ -230,6 +232,8 @@ class LstopoReader {
       const hwloc_obj_t package =
           hwloc_get_ancestor_obj_by_type(topology_, HWLOC_OBJ_PACKAGE, thread);
       if (core == nullptr) return BadLstopo(place + " has no core");
+      const std::optional<int> core_id = IdOf(core);
+      if (!core_id) return BadLstopo(place + ": its core has no number", kGiveOwnForm);
       if (package == nullptr || !IdOf(package)) return BadLstopo(place + " has no package");
       if (hwloc_bitmap_weight(thread->nodeset) != 1) {
         return BadLstopo(place + " is near the NUMA nodes " + ListOf(thread->nodeset) +
@@ -237,7 +241,7 @@ class LstopoReader {
                          kGiveOwnForm);
       }
       std::vector<LstopoCore>& cores = cores_[hwloc_bitmap_first(thread->nodeset)];
-      const std::vector<int> identity = IdentityOf(core);
+      const std::vector<int> identity = IdentityOf(*core_id, core);
       auto known = std::ranges::find(cores, identity, &LstopoCore::identity);
       if (known == cores.end()) {
         known = cores.insert(cores.end(), {core, identity, *IdOf(package), {}, {}});
@@ -249,10 +253,8 @@ class LstopoReader {
 
   // By the rule of ReadMachine, and not by which threads the kernel calls siblings: within a NUMA
   // node, a core has one number in its package, and on s390 in its book and drawer.
-  static std::vector<int> IdentityOf(hwloc_obj_t core) {
-    const std::optional<int> id = IdOf(core);
-    if (!id) return {-1, static_cast<int>(core->logical_index)};
-    std::vector<int> identity = {*id};
+  static std::vector<int> IdentityOf(int core_id, hwloc_obj_t core) {
+    std::vector<int> identity = {core_id};
     for (hwloc_obj_t object = core->parent; object != nullptr; object = object->parent) {
       const std::string_view kind = object->subtype == nullptr ? "" : object->subtype;
       const bool is_place =

@@ -17,6 +17,7 @@
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "control/reports.h"
+#include "host/printable.h"
 
 namespace alignd::cli {
 namespace {
@@ -60,7 +61,8 @@ void PrintOutcome(const placement::PlannedNode& node, const Planned& planned, st
   const Machine& machine = node.node().machine;
   const Pod& pod = planned.pod.pod;
   const bool is_valid = planned.pod.faults.empty();
-  out << "pod " << pod.name_space << "/" << pod.name;
+  // Line ends in texts of others would be lines of the answer.
+  out << "pod " << host::Printable(pod.name_space + "/" + pod.name);
   if (is_valid) out << " (" << ToString(QosOf(pod)) << ")";
   switch (planned.verdict.outcome) {
     case Outcome::kFits:
@@ -79,15 +81,22 @@ void PrintOutcome(const placement::PlannedNode& node, const Planned& planned, st
       break;
     case Outcome::kUndecided:
       out << ": cannot be decided\n";
-      for (const std::string& reason : planned.pod.undecided) out << "  " << reason << '\n';
-      if (planned.pod.undecided.empty()) out << "  " << planned.refusal->message << '\n';
+      for (const std::string& reason : planned.pod.undecided) {
+        out << "  " << host::Printable(reason) << '\n';
+      }
+      if (planned.pod.undecided.empty()) {
+        out << "  " << host::Printable(planned.refusal->message) << '\n';
+      }
       return;
   }
   if (is_valid) {
-    out << "  " << planned.refusal->reason << ": " << planned.refusal->message << '\n';
+    out << "  " << planned.refusal->reason << ": " << host::Printable(planned.refusal->message)
+        << '\n';
     return;
   }
-  for (const std::string& fault : planned.pod.faults) out << "  " << fault << '\n';
+  for (const std::string& fault : planned.pod.faults) {
+    out << "  " << host::Printable(fault) << '\n';
+  }
 }
 
 void PrintPlanned(const placement::PlannedNode& node, const Planned& planned, bool explain,
@@ -233,8 +242,8 @@ int PlanPods(placement::PlannedNode& node, const std::vector<PlannedPod>& pods,
   }
   if (is_wide) PrintLegend(out);
   PrintFree(node, is_wide, out);
-  for (const std::string& what : skipped) out << "skipped: " << what << '\n';
-  for (const std::string& note : node.notes()) out << "note: " << note << '\n';
+  for (const std::string& what : skipped) out << "skipped: " << host::Printable(what) << '\n';
+  for (const std::string& note : node.notes()) out << "note: " << host::Printable(note) << '\n';
   if (pods.size() != 1) out << fitting << " of " << pods.size() << " pods fit\n";
   return status;
 }

@@ -3,6 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -33,29 +34,39 @@ struct TopologyOptions {
 
 bool IsObject(const std::string& output) { return output == "nrt" || output == "nrt-yaml"; }
 
+// What is shown, and the devices of a description.
+struct Shown {
+  picture::Picture picture;
+  std::map<std::string, scenario::DeviceList> devices = {};
+};
+
+Result<Shown> LookAtDescription(const std::string& file) {
+  Result<scenario::NodeDescription> node = ReadDescription(file);
+  if (!node.ok()) return node.error();
+  Shown shown{.picture = {.machine = std::move(node->machine), .parts = {}, .owners = {}},
+              .devices = std::move(node->devices)};
+  return shown;
+}
+
 // With the owners, if alignd answers and its machine is this one.
-Result<picture::Picture> Look(const TopologyOptions& options) {
+Result<Shown> Look(const TopologyOptions& options) {
   // Beside the machine, alignd is an addition: it is not waited for long.
   constexpr std::chrono::seconds kPatience{3};
-  if (!options.object.node.empty()) {
-    Result<scenario::NodeDescription> node = ReadDescription(options.object.node);
-    if (!node.ok()) return node.error();
-    return picture::Picture{
-        .machine = std::move(node->machine), .parts = {}, .owners = std::nullopt};
-  }
+  if (!options.object.node.empty()) return LookAtDescription(options.object.node);
   Result<Machine> machine = host::ReadMachine(options.root);
   if (!machine.ok()) return machine.error();
   host::MachineParts parts = host::ReadParts(options.root, *machine);
   picture::Picture picture{
       .machine = *std::move(machine), .parts = std::move(parts), .owners = std::nullopt};
-  if (options.is_root_stated) return picture;
+  if (options.is_root_stated) return Shown{std::move(picture)};
   const auto status =
       control::ControlClient(options.socket, kPatience).GetStatus(/*list_devices=*/true);
   if (status.ok()) {
-    return picture::MakePicture(std::move(picture.machine), std::move(picture.parts), *status);
+    return Shown{
+        picture::MakePicture(std::move(picture.machine), std::move(picture.parts), *status)};
   }
   picture.note = "owners are not known: " + status.error().message;
-  return picture;
+  return Shown{std::move(picture)};
 }
 
 Result<int> ShowObject(const TopologyOptions& options, std::ostream& out) {
@@ -76,20 +87,22 @@ Result<int> ShowTopology(const TopologyOptions& options, std::ostream& out) {
     return Error{ErrorCode::kInvalidArgument, "--node-name and --config are for an object",
                  "add -o nrt or -o nrt-yaml, or leave them out"};
   }
-  const Result<picture::Picture> picture = Look(options);
-  if (!picture.ok()) return picture.error();
-  if (options.svg) {
-    out << picture::RenderSvg(*picture);
-  } else if (IsData(options.output)) {
-    out << AsData(TopologyJson(*picture), options.output);
-  } else {
-    out << TopologyTree(*picture);
+  Result<Shown> shown = Look(options);
+  if (!shown.ok()) return shown.error();
+  picture::Picture& picture = shown->picture;
+  if (IsData(options.output) && !options.svg) {
+    out << AsData(TopologyJson(picture, shown->devices), options.output);
+    return kSuccess;
   }
+  if (!shown->devices.empty()) {
+    picture.note = "the devices of the description are not shown; -o json has them";
+  }
+  out << (options.svg ? picture::RenderSvg(picture) : TopologyTree(picture));
   return kSuccess;
 }
 
 // Of -o nrt.
-void AddObjectOptions(CLI::App& command, ObjectOptions& options) {
+void AddObjectOptions(CLI::App& command, CLI::Option& root, ObjectOptions& options) {
   command.add_option("--node-name", options.name,
                      "With -o nrt: name of the Node; if not given, the host name in lower case");
   command
@@ -102,7 +115,8 @@ void AddObjectOptions(CLI::App& command, ObjectOptions& options) {
                   "Show this node instead of this machine: JSON, as `alignctl topology -o json` "
                   "prints it, with `devices` added if there are any, or lstopo's XML; alignd is "
                   "not asked")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(&root);
 }
 
 }  // namespace
@@ -127,7 +141,7 @@ void AddTopologyCommand(CLI::App& app, Action& action) {
                        "nrt-yaml: a NodeResourceTopology object for schedulers, in JSON or YAML")
           ->check(CLI::IsMember({"text", "wide", "tree", "json", "yaml", "nrt", "nrt-yaml"}))
           ->capture_default_str();
-  AddObjectOptions(*command, options->object);
+  AddObjectOptions(*command, *root, options->object);
   command->add_flag("--svg", options->svg, "Write a picture (SVG) instead")->excludes(output);
   AddExamples(*command, {"alignctl topology", "alignctl topology --svg > node.svg",
                          "alignctl topology -o json > node.json", "alignctl topology -o nrt-yaml",

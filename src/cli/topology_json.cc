@@ -81,8 +81,14 @@ OrderedJson OfOwners(const picture::Owners& owners) {
 
 }  // namespace
 
-std::string TopologyJson(const picture::Picture& picture) {
+std::string TopologyJson(const picture::Picture& picture,
+                         const std::map<std::string, scenario::DeviceList>& devices) {
   OrderedJson more = OrderedJson::object();
+  for (const auto& [resource, list] : devices) {
+    for (const auto& [id, device] : list) {
+      more["devices"][resource].push_back({{"id", id}, {"numa", device.numa}});
+    }
+  }
   for (const host::SharedCache& cache : picture.parts.caches) {
     more["caches"].push_back(OfCache(cache));
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "alignd/noderesourcetopology/object.h"
+#include "alignd/placement/node_input.h"
 #include "cli/lstopo_file.h"
 #include "control/control_client.h"
 #include "host/config_file.h"
@@ -56,9 +57,10 @@ Result<scenario::NodeDescription> ReadDescription(const std::string& file) {
   if (!text.ok()) return text.error();
   const Result<std::string> json = IsXml(*text) ? NodeJsonOfLstopo(*text) : host::YamlToJson(*text);
   if (!json.ok()) return host::ContentError(json.error(), file);
-  Result<scenario::NodeDescription> node = scenario::ParseNode(*json);
+  // With the devices that a running alignd has reported, as planning has them.
+  Result<placement::NodeInput> node = placement::ReadNodeInput(*json);
   if (!node.ok()) return host::ContentError(node.error(), file);
-  return node;
+  return std::move(node->description);
 }
 
 Result<std::string> TopologyObject(const ObjectOptions& options) {

@@ -316,4 +316,28 @@ Extender::Counts Extender::GetCounts() const {
   return counts;
 }
 
+std::map<std::string, std::string> Extender::NodeProblems() const {
+  const MutexLock lock(mutex_);
+  std::map<std::string, std::string> problems;
+  for (const auto& [name, seat] : seats_) {
+    if (seat.problem) problems.emplace(name, seat.problem->Text());
+  }
+  return problems;
+}
+
+std::string DescribeProblems(const std::map<std::string, std::string>& problems) {
+  constexpr size_t kShown = 3;
+  std::string text = std::to_string(problems.size()) +
+                     (problems.size() == 1 ? " node cannot be used" : " nodes cannot be used");
+  size_t shown = 0;
+  for (const auto& [name, problem] : problems) {
+    if (shown++ == kShown) break;
+    text += (shown == 1 ? ": " : " | ") + name + ": " + problem;
+  }
+  if (problems.size() > kShown) {
+    text += " | and " + std::to_string(problems.size() - kShown) + " more";
+  }
+  return text;
+}
+
 }  // namespace alignd::extender

@@ -92,6 +92,9 @@ class Extender {
   };
   Counts GetCounts() const;
 
+  // Of the nodes that cannot be used, the names and the reasons.
+  std::map<std::string, std::string> NodeProblems() const;
+
  private:
   using NodePointer = std::shared_ptr<const placement::PlannedNode>;
 
@@ -174,6 +177,9 @@ class Extender {
   std::vector<std::unique_ptr<Shape>> shapes_ GUARDED_BY(mutex_);
   uint64_t dropped_ GUARDED_BY(mutex_) = 0;
 };
+
+// "5 nodes cannot be used: w1: REASON | w2: REASON | w3: REASON | and 2 more", of NodeProblems.
+std::string DescribeProblems(const std::map<std::string, std::string>& problems);
 
 // Whether the nodes are asked about the pod. kube-scheduler itself knows all about others: they are
 // let through.

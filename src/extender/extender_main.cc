@@ -7,9 +7,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/fleet_input.h"
 #include "cli/parallel.h"
@@ -35,6 +37,19 @@ Result<std::unique_ptr<events::ApiReader>> Connect(const extender::ExtenderOptio
   // Longer than a watch lasts.
   constexpr std::chrono::seconds kSilence{60};
   return events::ReaderFor(*credential, "alignd-extender", kSilence);
+}
+
+// Of nodes of files, if `problems` are not those that were logged.
+void LogNodeProblems(std::map<std::string, std::string> problems,
+                     std::map<std::string, std::string>& logged) {
+  if (problems == logged) return;
+  logged = std::move(problems);
+  if (logged.empty()) {
+    spdlog::info("NodeNotRead: resolved");
+  } else {
+    spdlog::warn("NodeNotRead: {}; no pod is let through to them",
+                 extender::DescribeProblems(logged));
+  }
 }
 
 }  // namespace
@@ -95,7 +110,8 @@ int main(int argc, char** argv) {
   }
   std::optional<extender::NodeFeed> files;
   if (!cluster) {
-    files.emplace(options->sources, [&extender, logged = std::string()](
+    files.emplace(options->sources, [&extender, logged = std::string(),
+                                     unusable = std::map<std::string, std::string>()](
                                         const Result<std::vector<placement::FleetNode>>& nodes,
                                         extender::Extender::Clock::time_point as_of) mutable {
       extender.SetNodes(nodes, as_of);
@@ -103,6 +119,7 @@ int main(int argc, char** argv) {
       if (!problem) {
         spdlog::info("{} nodes are known, {} pods are on their way", extender.GetCounts().nodes,
                      extender.GetCounts().kept_pods);
+        LogNodeProblems(extender.NodeProblems(), unusable);
       } else if (problem->Text() != logged) {
         spdlog::error("NodesNotRead: {}; no pod is let through until they can be read",
                       problem->Text());

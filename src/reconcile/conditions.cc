@@ -37,17 +37,19 @@ host::LogFields FieldsOf(const Condition& condition) {
 
 void LogActive(const Condition& condition) {
   static host::LineLimit limit("conditions of containers and pods");
-  const bool is_error = IsError(condition.type);
   if (!condition.subject.key.pod_uid.empty() && !limit.Allow()) return;
-  host::LogEvent(host::kLogCondition, is_error ? spdlog::level::err : spdlog::level::warn,
+  host::LogEvent(host::kLogCondition,
+                 IsError(condition.type) ? spdlog::level::err : spdlog::level::warn,
                  FieldsOf(condition),
                  std::string(ToString(condition.type)) + ": " + About(condition) +
                      (condition.remedy.empty() ? "" : "; ") + condition.remedy);
 }
 
 void LogResolved(const Condition& condition) {
+  const bool has_list = condition.type == ConditionType::kUnsupportedAnnotation;  // of any length
   host::LogEvent(host::kLogResolved, spdlog::level::info, FieldsOf(condition),
-                 std::string(ToString(condition.type)) + " resolved: " + About(condition));
+                 std::string(ToString(condition.type)) + " resolved" +
+                     (has_list ? "" : ": " + About(condition)));
 }
 
 std::string NoAnswer(Condition::Time since, Condition::Time now) {
@@ -105,6 +107,7 @@ void Conditions::Raise(const std::string& key, Entry entry) {
   Condition& fresh = entry.condition;
   if (fresh.first == Time{}) fresh.first = now;
   if (fresh.last == Time{}) fresh.last = now;
+  if (entry.logged_as.empty()) entry.logged_as = fresh.message;
   bool log = true;
   {
     const MutexLock lock(mutex_);
@@ -113,8 +116,8 @@ void Conditions::Raise(const std::string& key, Entry entry) {
       const Entry& before = known->second;
       fresh.first = before.condition.first;
       fresh.times = before.condition.times;
-      log = fresh.type == ConditionType::kCpusetRepaired ||
-            before.condition.message != fresh.message || now - before.logged >= kLogAgain;
+      log = fresh.type == ConditionType::kCpusetRepaired || before.logged_as != entry.logged_as ||
+            now - before.logged >= kLogAgain;
       entry.logged = before.logged;
     }
     ++fresh.times;

@@ -139,8 +139,9 @@ struct OutsideProcess {
   std::string holders;  // the names of those containers
 };
 
-// Thread-safe. Each condition is logged when it appears, when its message changes, and if it is
-// seen an hour after it was logged. If it clears, that is logged as "resolved".
+// Thread-safe. Each condition is logged when it appears, when its message changes (of
+// UnsupportedAnnotation: the names of annotations), and if it is seen an hour after it was logged.
+// If it clears, that is logged as "resolved".
 class Conditions {
  public:
   using Time = Condition::Time;
@@ -295,6 +296,7 @@ class Conditions {
   struct Entry {
     Condition condition;
     std::string cause{};  // CpusetUpdateFailed: the error
+    std::string logged_as{};  // it is logged when this changes; empty: when the message does
     Time logged{};
     std::optional<Time> expires{};
   };

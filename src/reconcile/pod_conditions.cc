@@ -73,7 +73,9 @@ void Conditions::AssignmentUnknown(const Subject& container, const std::string& 
 void Conditions::FoundUnsupported(const std::map<std::string, std::string>& annotations) {
   if (annotations.empty()) return Clear(ConditionType::kUnsupportedAnnotation, "");
   std::string names;
+  std::string all;  // which pods have them changes with each pod
   size_t shown = 0;
+  for (const auto& [name, pod] : annotations) all += name + "\n";
   for (const auto& [name, pod] : annotations) {
     if (shown++ == kMaxUnsupportedShown) break;
     names += (names.empty() ? "" : ", ") + name + " (pod " + pod + ")";
@@ -81,13 +83,16 @@ void Conditions::FoundUnsupported(const std::map<std::string, std::string>& anno
   if (annotations.size() > kMaxUnsupportedShown) {
     names += " and " + std::to_string(annotations.size() - kMaxUnsupportedShown) + " more";
   }
-  Raise("", {.condition = {
-                 .type = ConditionType::kUnsupportedAnnotation,
-                 .message = "pods have annotations of cri-resource-manager or nri-plugins, which "
-                            "alignd does not follow: " +
-                            names,
-                 .remedy = "remove the annotations, or run the pods on nodes of that resource "
-                           "manager; `alignctl explain POD` names those of a pod"}});
+  Raise(
+      "",
+      {.condition = {.type = ConditionType::kUnsupportedAnnotation,
+                     .message =
+                         "pods have annotations of cri-resource-manager or nri-plugins, which "
+                         "alignd does not follow: " +
+                         names,
+                     .remedy = "remove the annotations, or run the pods on nodes of that resource "
+                               "manager; `alignctl explain POD` names those of a pod"},
+       .logged_as = std::move(all)});
 }
 
 void Conditions::ResizeSettled(const ContainerKey& container) {

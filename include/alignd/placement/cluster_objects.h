@@ -57,10 +57,11 @@ class ClusterObjects {
   Result<Done> AddTopology(std::string_view json, const Head& head);
   Result<Done> AddPod(std::string_view json, const Head& head, const std::string& file,
                       const std::string& node_of_pods);
+  Result<Done> KeepPod(const std::string& node, BoundPod bound);
 
   std::map<std::string, Result<NodeObject>> nodes_;
   std::map<std::string, Result<TopologyObject>> topologies_;
-  std::map<std::string, std::vector<BoundPod>> pods_;  // by node
+  std::map<std::string, std::vector<BoundPod>> pods_;  // by node; of the unread ones, the names
   std::map<std::string, Error> unread_pods_;           // by node: the first one
   std::set<std::string> pod_names_;
 };

@@ -45,6 +45,17 @@ std::string KeyOf(const BoundPod& bound) {
   return bound.pod.pod.name_space + "/" + bound.pod.pod.name;
 }
 
+// In place of a pod that cannot be read: its name and UID are known, what it requests is not.
+BoundPod UnreadPod(const std::string& name_space, const std::string& name, const std::string& uid,
+                   const Error& error) {
+  BoundPod bound;
+  bound.pod.pod.name_space = name_space.empty() ? "default" : name_space;
+  bound.pod.pod.name = name;
+  bound.pod.pod.uid = uid.empty() ? KeyOf(bound) : uid;
+  bound.pod.faults.push_back(error.Text());
+  return bound;
+}
+
 // What the pod was before is what a topology object of in between can have.
 void Compare(const BoundPod& before, BoundPod& bound) {
   bound.is_replaced = before.pod.pod.uid != bound.pod.pod.uid;
@@ -144,15 +155,21 @@ Result<Done> ClusterObjects::AddPod(std::string_view text, const Head& head,
   if (!read.ok()) {
     Error error = read.error().In("Pod " + head.name_space + "/" + head.name);
     if (error.remedy.empty()) error.remedy = "give the pod as the API server has it";
+    BoundPod stub = UnreadPod(head.name_space, head.name, head.uid, read.error());
     unread_pods_.emplace(node, std::move(error));
-    return Done{};
+    return KeepPod(node, std::move(stub));
   }
   if (!*read) return Done{};  // it has ended
-  const std::string name = KeyOf(**read);
-  if (!pod_names_.insert(name).second) {
+  return KeepPod(node, **std::move(read));
+}
+
+Result<Done> ClusterObjects::KeepPod(const std::string& node, BoundPod bound) {
+  const std::string name = KeyOf(bound);
+  // Of pods that cannot be read, several can be without a name.
+  if (!bound.pod.pod.name.empty() && !pod_names_.insert(name).second) {
     return BadObject("two pods are named " + name, "give each once");
   }
-  pods_[node].push_back(**std::move(read));
+  pods_[node].push_back(std::move(bound));
   return Done{};
 }
 

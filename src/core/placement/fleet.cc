@@ -37,10 +37,10 @@ std::string RoughKeyOf(const FleetNode& node) {
   return key;
 }
 
+// Of nodes without a problem.
 bool IsAlike(const FleetNode& a, const FleetNode& b) {
   return a.input == b.input && a.config == b.config && a.files == b.files &&
-         a.running == b.running && a.counted == b.counted && a.arriving == b.arriving &&
-         !a.problem && !b.problem;
+         a.running == b.running && a.counted == b.counted && a.arriving == b.arriving;
 }
 
 }  // namespace
@@ -73,14 +73,17 @@ Result<Done> Fleet::AddNodes(const std::vector<FleetNode>& nodes, std::vector<Le
       return Error{ErrorCode::kInvalidArgument, "two nodes are named " + node.name,
                    "give each node once, with a name of its own"};
     }
-    std::vector<Kind>& similar = kinds[RoughKeyOf(node)];
-    const auto alike = std::ranges::find_if(
-        similar, [&node](const Kind& kind) { return IsAlike(*kind.first, node); });
-    if (alike != similar.end()) {
-      alike->state->is_shared = true;
-      states_.push_back(alike->state);
-      names_.push_back(node.name);
-      continue;
+    std::vector<Kind>* similar = nullptr;  // of a node with a problem, none is looked for
+    if (!node.problem) {
+      similar = &kinds[RoughKeyOf(node)];
+      const auto alike = std::ranges::find_if(
+          *similar, [&node](const Kind& kind) { return IsAlike(*kind.first, node); });
+      if (alike != similar->end()) {
+        alike->state->is_shared = true;
+        states_.push_back(alike->state);
+        names_.push_back(node.name);
+        continue;
+      }
     }
     Result<PlannedNode> planned = MakePlannedNode(node);
     const bool is_of_objects = node.problem || node.input.object_view;
@@ -95,8 +98,9 @@ Result<Done> Fleet::AddNodes(const std::vector<FleetNode>& nodes, std::vector<Le
     }
     names_.push_back(node.name);
     for (std::string& pod : planned->KnownPods()) known_pods_.insert(std::move(pod));
-    similar.push_back({&node, std::make_shared<State>(*std::move(planned))});
-    states_.push_back(similar.back().state);
+    auto state = std::make_shared<State>(*std::move(planned));
+    states_.push_back(state);
+    if (similar != nullptr) similar->push_back({&node, std::move(state)});
   }
   if (left_out == nullptr && problems_.size() == size()) return problems_.begin()->second;
   return Done{};
