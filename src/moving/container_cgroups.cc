@@ -268,7 +268,8 @@ void AddWrongMemory(const ContainerCpusets& before, const std::string& uid,
         cpuset.memory_nodes != earlier->memory_nodes) {
       misplaced.push_back(what + ", and had NUMA nodes " + earlier->memory_nodes.ToString());
     } else if (!names.empty()) {
-      if (std::ranges::any_of(names, [&](const auto& name) { return is_of(name, cpuset); })) {
+      if (std::ranges::any_of(
+              names, [&, &found = cpuset](const auto& name) { return is_of(name, found); })) {
         ++right;
         continue;
       }
