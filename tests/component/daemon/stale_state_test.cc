@@ -172,7 +172,8 @@ TEST_F(StaleState, RefuseMovesNoContainerAndDecidesNothing) {
   const std::string message = ConditionsNow(ConditionType::kAssignmentUnknown)[0].message();
   EXPECT_NE(message.find("start alignd with --on-bad-state=rebuild"), std::string::npos) << message;
   EXPECT_EQ(ConditionsNow(ConditionType::kRuntimeUnavailable).size(), 0U);
-  EXPECT_EQ(Run(PodConfig("next")), "");
+  const v1::PodSandboxConfig next = PodConfig("next");
+  EXPECT_FALSE(Create(Run(next), next, Pinned(2)).status.ok());
   EXPECT_EQ(PlacesOf(a.container), Places{"1-3"});
   EXPECT_EQ(PlacesOf(b.container), Places{"4-7"});
   EXPECT_EQ(State(), file);
