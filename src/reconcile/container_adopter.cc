@@ -73,6 +73,7 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
   questions_ = std::make_shared<Questions>();
   questions_->ready = std::move(ready);
   unreadable_.clear();
+  was_refused_ = std::exchange(has_refused_, false) || was_refused_;
   for (const RuntimeListing::Marked& marked : listing.marked) {
     Result<admission::AssignmentMark> mark =
         checkpoint::ParseMark(marked.key, marked.mark_id, marked.mark);
@@ -188,17 +189,16 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
 }
 
 Error ContainerAdopter::Refuse(const std::vector<admission::AdoptionNote>& refuted) {
+  has_refused_ = true;
   std::vector<std::string> texts;
-  for (const admission::AdoptionNote& note : refuted) {
-    conditions_.AssignmentUnknown(
-        SubjectOf(note),
-        note.text +
-            "; with --on-bad-state=refuse, new pods and containers wait, and no container "
-            "is moved: start alignd with --on-bad-state=rebuild, or with the right file");
-    texts.push_back(note.text);
-  }
+  for (const admission::AdoptionNote& note : refuted) texts.push_back(note.text);
+  const std::string remedy = "start alignd with --on-bad-state=rebuild, or with the right files";
+  conditions_.StateRebuilt(
+      "nothing was rebuilt, as alignd runs with --on-bad-state=refuse: " + List(texts) +
+          ". New pods and containers wait, and no container is moved",
+      remedy);
   return {ErrorCode::kCorrupt, "the state files contradict running containers: " + List(texts),
-          "start alignd with --on-bad-state=rebuild, or with the right files"};
+          remedy};
 }
 
 // Exclusive CPUs must not be given to a container before another one has left them, whose they are
@@ -242,13 +242,17 @@ void ContainerAdopter::Report(const RuntimeListing& listing, const admission::Ad
   for (const admission::AdoptionNote& note : adoption.unknown) {
     conditions_.AssignmentUnknown(SubjectOf(note), note.text);
   }
-  if (findings_.bad.empty() && adoption.adopted.empty() && adoption.refuted.empty()) return;
+  const bool is_news = !findings_.bad.empty() || !adoption.adopted.empty() ||
+                       !adoption.refuted.empty() || was_refused_;
+  if (!is_news) return;
   std::vector<std::string> adopted;
   for (const admission::AdoptionNote& note : adoption.adopted) {
     adopted.push_back(NameOf(SubjectOf(note)) + ": " + note.text);
   }
   std::string message =
-      Found(findings_, !adopted.empty(), adoption.refuted) + ". " +
+      (was_refused_ ? "the state files contradicted running containers until a pod of them ended"
+                    : Found(findings_, !adopted.empty(), adoption.refuted)) +
+      ". " +
       (adopted.empty() ? std::string("No container lacked an assignment that a mark has")
                        : "The assignments of " + Count(adopted.size(), "container") +
                              " were rebuilt from the runtime (" + List(adopted) + ")");

@@ -48,6 +48,9 @@ class ContainerAdopter {
   // listing.
   Result<std::set<std::string>> Finish(RuntimeListing& listing);
 
+  // Whether the last Finish has refused the state files.
+  bool HasRefused() const { return has_refused_; }
+
  private:
   struct Pending {
     admission::MarkedContainer container;
@@ -82,6 +85,8 @@ class ContainerAdopter {
   const allocation::StateFindings findings_;
   std::shared_ptr<Questions> questions_;
   std::vector<admission::AdoptionNote> unreadable_;  // marks
+  bool has_refused_ = false;                         // with this listing
+  bool was_refused_ = false;                         // with an earlier one
 };
 
 }  // namespace alignd::reconcile

@@ -220,6 +220,7 @@ std::optional<Result<RuntimeListing>> RuntimeLister::FinishAdoption() {
   RuntimeListing listing = *std::move(adopting_);
   adopting_.reset();
   const Result<std::set<std::string>> adopted = options_.adopter->Finish(listing);
+  has_refused_ = options_.adopter->HasRefused();
   if (!adopted.ok()) return adopted.error();
   if (!adopted->empty() && options_.adopted) options_.adopted(*adopted);
   return listing;
@@ -227,7 +228,7 @@ std::optional<Result<RuntimeListing>> RuntimeLister::FinishAdoption() {
 
 void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
   if (!listing.ok()) {
-    if (listing.error().code == ErrorCode::kCorrupt) {
+    if (std::exchange(has_refused_, false)) {
       conditions_.RuntimeAnswered();  // the adopter has reported what is wrong with the state files
     } else {
       conditions_.RuntimeFailed(listing.error());

@@ -137,6 +137,7 @@ class RuntimeLister {
   // Used by the task only.
   bool under_way_ = false;                  // a listing
   std::optional<RuntimeListing> adopting_;  // from this listing; it is under way meanwhile
+  bool has_refused_ = false;                // the adopter, with this listing
   Clock::time_point began_;
   Clock::time_point next_ = Clock::time_point::min();
   bool is_requested_ = false;  // the listing that is under way

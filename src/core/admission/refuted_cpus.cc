@@ -1,6 +1,7 @@
 #include "core/admission/refuted_cpus.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "alignd/cpumanager/static_policy.h"
@@ -159,6 +160,10 @@ std::vector<AdoptionNote> DropRefuted(const Node& node, std::vector<MarkedContai
 
 std::vector<AdoptionNote> FindRefuted(const Node& node, const NodeState& state,
                                       std::vector<MarkedContainer> containers) {
+  // The same containers in any order have the same result.
+  std::ranges::sort(containers, [](const MarkedContainer& a, const MarkedContainer& b) {
+    return std::tie(a.key, a.id) < std::tie(b.key, b.id);
+  });
   cpumanager::CpuState cpus = state.cpu;
   return DropRefuted(node, containers, cpus);
 }

@@ -167,12 +167,18 @@ TEST_F(StaleState, RefuseMovesNoContainerAndDecidesNothing) {
   const std::string file = State();
   on_bad_state_ = allocation::OnBadState::kRefuse;
   StartDaemon();
-  ASSERT_TRUE(
-      Eventually([&] { return !ConditionsNow(ConditionType::kAssignmentUnknown).empty(); }));
-  const std::string message = ConditionsNow(ConditionType::kAssignmentUnknown)[0].message();
-  EXPECT_NE(message.find("start alignd with --on-bad-state=rebuild"), std::string::npos) << message;
+  ASSERT_TRUE(Eventually([&] { return !ConditionsNow(ConditionType::kStateRebuilt).empty(); }));
+  const Condition condition = ConditionsNow(ConditionType::kStateRebuilt)[0];
+  EXPECT_EQ(condition.message(),
+            "nothing was rebuilt, as alignd runs with --on-bad-state=refuse: the state files have "
+            "CPUs 1-4 for container app of pod default/pod-b, but container app of pod "
+            "default/pod-a runs exclusively on CPUs 1-3. New pods and containers wait, and no "
+            "container is moved");
+  EXPECT_EQ(condition.remedy(),
+            "start alignd with --on-bad-state=rebuild, or with the right files");
   EXPECT_EQ(ConditionsNow(ConditionType::kRuntimeUnavailable).size(), 0U);
-  EXPECT_EQ(Run(PodConfig("next")), "");
+  const v1::PodSandboxConfig next = PodConfig("next");
+  EXPECT_FALSE(Create(Run(next), next, Pinned(2)).status.ok());
   EXPECT_EQ(PlacesOf(a.container), Places{"1-3"});
   EXPECT_EQ(PlacesOf(b.container), Places{"4-7"});
   EXPECT_EQ(State(), file);
