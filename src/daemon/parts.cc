@@ -190,9 +190,9 @@ void Parts::CheckStateFiles() {
 }
 
 void Parts::CheckConfigFile() {
-  control::ConfigChanger* const of_process = changer;
-  if (of_process == nullptr) return;
-  const std::optional<Error> why = of_process->NotApplied();
+  control::ConfigChanger* const changer = config_changer;
+  if (changer == nullptr) return;
+  const std::optional<Error> why = changer->NotApplied();
   if (why) conditions.ConfigurationNotApplied(*why);
   if (!why) conditions.ConfigurationApplied();
 }

@@ -90,7 +90,8 @@ struct Parts {
   const mirror::KubeletAllocatedBefore kubelet_allocated_before;  // as it was before any release
   metrics::EventMetrics metrics;
   std::atomic<bool> is_stopping = false;
-  std::atomic<control::ConfigChanger*> changer = nullptr;  // outlives this; null: there is none
+  // Outlives this; null: there is none.
+  std::atomic<control::ConfigChanger*> config_changer = nullptr;
   InventoryRelay relay;
   reconcile::Conditions conditions;
   SaveConditions save_conditions{conditions, metrics};

@@ -39,7 +39,7 @@ Servers::~Servers() {
 
 Result<Done> Servers::Start(const Options& options, control::ConfigChanger* changer,
                             Handover handover) {
-  parts_.changer = changer;
+  parts_.config_changer = changer;
   const control::ReportSources reports = parts_.ReportSourcesFor(options, changer);
   monitoring_ =
       StartMonitoring(options.metrics_address,
