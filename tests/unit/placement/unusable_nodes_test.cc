@@ -177,7 +177,7 @@ TEST(UnusableNodes, APodThatCannotBeReadKeepsItsNameAndUid) {
 
 // So many that a comparison of each with each would take minutes.
 TEST(UnusableNodes, AreNotComparedWithEachOther) {
-  constexpr size_t kCount = 20'000;
+  constexpr size_t kCount = 10'000;
   std::vector<FleetNode> nodes(kCount);
   for (size_t i = 0; i < kCount; ++i) {
     nodes[i].name = "w" + std::to_string(i);
