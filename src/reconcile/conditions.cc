@@ -38,9 +38,8 @@ host::LogFields FieldsOf(const Condition& condition) {
 void LogActive(const Condition& condition) {
   static host::LineLimit limit("conditions of containers and pods");
   if (!condition.subject.key.pod_uid.empty() && !limit.Allow()) return;
-  host::LogEvent(host::kLogCondition,
-                 IsError(condition.type) ? spdlog::level::err : spdlog::level::warn,
-                 FieldsOf(condition),
+  const auto level = IsError(condition.type) ? spdlog::level::err : spdlog::level::warn;
+  host::LogEvent(host::kLogCondition, level, FieldsOf(condition),
                  std::string(ToString(condition.type)) + ": " + About(condition) +
                      (condition.remedy.empty() ? "" : "; ") + condition.remedy);
 }

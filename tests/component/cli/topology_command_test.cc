@@ -68,6 +68,33 @@ TEST(TopologyCommand, WritesJsonOnOneLine) {
                          "\n");
 }
 
+TEST(TopologyCommand, KeepsTheDevicesOfADescription) {
+  const testing::FakeTree tree;
+  const std::string node =
+      R"({"cpus":[[0,0,0,0,0]],"numa":[{"id":0,"memory":4096,"hugepages":{},"distances":[10]}])";
+  const std::string devices =
+      R"("devices":{"a.com/x":[{"id":"d0","numa":[0]},{"id":"d1","numa":[]}]})";
+  tree.Write({"described.json", node + "," + devices + "}"});
+  // As alignctl topology -o json writes it beside alignd.
+  tree.Write({"reported.json",
+              node + R"(,"owners":{"devices":[{"resource":"a.com/x","id":"d0","numa":[0]},)" +
+                  R"({"resource":"a.com/x","id":"d1","numa":[]}]}})"});
+  for (const char* const name : {"described.json", "reported.json"}) {
+    const std::string file = (tree.root() / name).string();
+    const Printed written = Alignctl({"topology", "--node", file, "-o", "json"});
+    EXPECT_EQ(written.status, kSuccess) << written.err;
+    EXPECT_EQ(written.out, node + "," + devices + "}\n") << name;
+    const Printed shown = Alignctl({"topology", "--node", file});
+    EXPECT_EQ(shown.status, kSuccess) << shown.err;
+    EXPECT_NE(shown.out.find("devices of the description are not shown"), std::string::npos)
+        << shown.out;
+  }
+  const Printed both =
+      Alignctl({"topology", "--node", (tree.root() / "described.json").string(), "--root", "/"});
+  EXPECT_EQ(both.status, kBadInput) << both.out;
+  EXPECT_NE(both.err.find("--root"), std::string::npos) << both.err;
+}
+
 TEST(TopologyCommand, ShowsCachesAndDevices) {
   const testing::FakeTree tree;
   testing::WriteTreeFile(ALIGND_SOURCE_DIR "/tests/trees/cache-of-the-whole-node.tree", tree);

@@ -232,5 +232,29 @@ TEST_F(AligndExtenderTest, IsNotReadyBeforeItHasListed) {
   EXPECT_TRUE(BecomesReady()) << Log();
 }
 
+TEST(AligndExtenderOfFiles, LogsNodesThatCannotBeUsed) {
+  const testing::FakeTree tree;
+  const auto list = [](const std::vector<Object>& objects) {
+    return Object{{"kind", "List"}, {"apiVersion", "v1"}, {"items", objects}}.dump();
+  };
+  const ClusterNode good("w1");
+  const ClusterNode bad("w2");
+  Object broken = bad.Topology();
+  broken["zones"][0]["resources"][0]["available"] = "many";
+  const auto nodes_with = [&](const Object& topology) {
+    return list({good.NodeObject(), good.Topology(), bad.NodeObject(), topology});
+  };
+  tree.Write({"nodes.json", nodes_with(broken)});
+  const testing::Process extender(
+      {ALIGND_EXTENDER_PROGRAM, "--nodes", (tree.root() / "nodes.json").string(), "--listen",
+       "127.0.0.1:0"},
+      tree.root() / "extender.log");
+  EXPECT_TRUE(
+      extender.WaitForLog("NodeNotRead: 1 node cannot be used: w2: NodeResourceTopology w2"))
+      << extender.Log();
+  tree.Write({"nodes.json", nodes_with(bad.Topology())});
+  EXPECT_TRUE(extender.WaitForLog("NodeNotRead: resolved")) << extender.Log();
+}
+
 }  // namespace
 }  // namespace alignd::extender

@@ -103,6 +103,37 @@ TEST_F(FitCommand, FindsTheNodeForTwentyCpus) {
       << printed.out;
 }
 
+// Texts of objects are no lines of the answer.
+TEST_F(FitCommand, EscapesLineEnds) {
+  const std::string forged = "\nPod default/p: 1 of 1 nodes can take it\n";
+  Put("objects.json",
+      R"({"kind":"List","apiVersion":"v1","items":[)" + NodeObjectText("w2", "8") +
+          R"(,{"kind":"Pod","apiVersion":"v9\nPod default/p: 1 of 1 nodes can take it\n",)"
+          R"("metadata":{"name":"x\nPod default/p: 1 of 1 nodes can take it\n","uid":"u"},)"
+          R"("spec":{"nodeName":"w2"}}]})");
+  const Printed fitted = FitOn({"--nodes", "@nodes/large.json", "--nodes", "@objects.json"});
+  EXPECT_EQ(fitted.status, 2) << fitted.err;
+  EXPECT_NE(fitted.out.find("1 node cannot be used (w2): Pod default/x\\nPod"), std::string::npos)
+      << fitted.out;
+  EXPECT_EQ(fitted.out.find(forged), std::string::npos) << fitted.out;
+  Put("pod.yaml",
+      "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  \"bad\\nPod default/p: "
+      "fits\\n\": 1\n  containers:\n  - {name: app, image: i}\n");
+  const Printed simulated =
+      Run({"simulate", "--node", "@nodes/large.json", "--config", "@config.yaml", "@pod.yaml"});
+  EXPECT_EQ(simulated.status, 1) << simulated.err;
+  EXPECT_NE(simulated.out.find("bad\\nPod default/p: fits"), std::string::npos) << simulated.out;
+  EXPECT_EQ(simulated.out.find("\nPod default/p: fits"), std::string::npos) << simulated.out;
+}
+
+TEST_F(FitCommand, RefusesAPodOfADescribedNodeAlsoIfItCannotBeRead) {
+  Put("bad.json", R"({"kind":"Pod","apiVersion":"v9","metadata":{"name":"p","namespace":"default",)"
+                  R"("uid":"u"},"spec":{"nodeName":"large"}})");
+  const Printed printed = FitOn({"--nodes", "@nodes/large.json", "--nodes", "@bad.json"});
+  EXPECT_EQ(printed.status, 2) << printed.out;
+  EXPECT_NE(printed.err.find("there are pods of node large"), std::string::npos) << printed.err;
+}
+
 TEST_F(FitCommand, EndsWithOneIfAPodFitsNowhere) {
   const Printed printed = FitOn({"--nodes", "@nodes/small.json", "--nodes", "@nodes/split.json"});
   EXPECT_EQ(printed.status, 1) << printed.err;

@@ -122,6 +122,22 @@ TEST(Extender, ANodeWithAProblemConcernsNoOther) {
   EXPECT_EQ(extender.GetCounts().nodes_with_problem, 1U);
 }
 
+TEST(Extender, NamesTheFirstNodesThatCannotBeUsed) {
+  std::vector<FleetNode> nodes = {TwoTimesTen("n1")};
+  for (const char* const name : {"n2", "n3", "n4", "n5", "n6"}) {
+    nodes.emplace_back().name = name;
+    nodes.back().problem = Error{ErrorCode::kInvalidArgument, "broken", "repair it"};
+  }
+  Extender extender({});
+  extender.SetNodes(nodes, kStart);
+  EXPECT_EQ(DescribeProblems(extender.NodeProblems()),
+            "5 nodes cannot be used: n2: broken; repair it | n3: broken; repair it | n4: broken; "
+            "repair it | and 2 more");
+  extender.SetNodes(std::vector<FleetNode>(nodes.begin(), nodes.begin() + 2), kStart);
+  EXPECT_EQ(DescribeProblems(extender.NodeProblems()),
+            "1 node cannot be used: n2: broken; repair it");
+}
+
 Extender::NodeChange ChangeOf(const FleetNode& node) {
   const auto planned = placement::MakePlannedNode(node);
   return {.name = node.name,

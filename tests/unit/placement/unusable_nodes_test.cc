@@ -1,6 +1,10 @@
 // Objects of a cluster that cannot be used: they concern their node, and no other one.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "alignd/placement/fit.h"
 #include "object_texts.h"
 
@@ -117,6 +121,72 @@ TEST(UnusableNodes, WithoutAnyOtherNodeThereIsNoAnswer) {
   ASSERT_FALSE(result.ok());
   EXPECT_TRUE(HasPart(result.error().message, "NodeResourceTopology w1: zones: there is none"))
       << result.error().Text();
+}
+
+Json UnreadPodJson(const std::string& name) {
+  Json pod = BoundJson(name);
+  pod["apiVersion"] = "v9";
+  return pod;
+}
+
+// As one that can be read.
+TEST(UnusableNodes, APodThatCannotBeReadIsNotLeftOut) {
+  for (const Json& pod : {BoundJson("a"), UnreadPodJson("a")}) {
+    ClusterObjects cluster;
+    ASSERT_TRUE(cluster.Add(pod.dump(), "pod.json").ok());
+    for (const std::set<std::string>& described : {std::set<std::string>{}, {"w1"}}) {
+      const auto nodes = cluster.Nodes(kStaticConfig, described);
+      ASSERT_FALSE(nodes.ok()) << pod;
+      EXPECT_TRUE(HasPart(nodes.error().message, "there are pods of node w1")) << pod;
+    }
+  }
+}
+
+TEST(UnusableNodes, APodThatCannotBeReadKeepsItsNameAndUid) {
+  const std::vector<Json> others = {ObjectOf("w1"), NodeJsonOf("w1"), ObjectOf("w2"),
+                                    NodeJsonOf("w2")};
+  std::vector<Json> objects = others;
+  objects.push_back(UnreadPodJson("asked"));
+  auto result = FitOf(objects, "4");
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  EXPECT_EQ(result->report.refused(), 1);
+  EXPECT_TRUE(HasPart(result->report.entries[0].others[0].group.cause, "AlreadyExists"));
+  objects.push_back(BoundJson("asked"));
+  EXPECT_TRUE(HasPart(ReadNodes(objects).error().Text(), "two pods are named default/asked"));
+
+  objects = others;
+  Json same_uid = UnreadPodJson("b");
+  same_uid["metadata"]["uid"] = Asked("4").pod.uid;
+  objects.push_back(same_uid);
+  result = FitOf(objects, "4");
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  EXPECT_EQ(result->report.refused(), 1);
+
+  // Without a name, two are not the same.
+  objects = others;
+  for (const char* const uid : {"uid-1", "uid-2"}) {
+    Json nameless = UnreadPodJson("c");
+    nameless["metadata"] = {{"uid", uid}};
+    objects.push_back(nameless);
+  }
+  result = FitOf(objects, "4");
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  EXPECT_EQ(result->report.admitted, 1);
+  EXPECT_EQ(result->unusable.size(), 1U);
+}
+
+// So many that a comparison of each with each would take minutes.
+TEST(UnusableNodes, AreNotComparedWithEachOther) {
+  constexpr size_t kCount = 10'000;
+  std::vector<FleetNode> nodes(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    nodes[i].name = "w" + std::to_string(i);
+    nodes[i].problem = Error{ErrorCode::kInvalidArgument, "broken", "repair it"};
+  }
+  nodes.push_back(ReadNodes({ObjectOf("good"), NodeJsonOf("good")})->front());
+  const Result<Fleet> fleet = Fleet::Make(nodes, ScoreStrategy::kByLeastAllocated);
+  ASSERT_TRUE(fleet.ok()) << fleet.error().Text();
+  EXPECT_EQ(fleet->problems().size(), kCount);
 }
 
 // Nodes with one problem are one group.

@@ -113,6 +113,10 @@ TEST(PodConditions, UnsupportedAnnotationsAreOneConditionUntilTheLastPodHasGone)
             "default/web); remove the annotations, or run the pods on nodes of that resource "
             "manager; `alignctl explain POD` names those of a pod\n");
   EXPECT_EQ(Only(conditions.Report()).type, ConditionType::kUnsupportedAnnotation);
+  // Each new pod of a workload would be a line.
+  conditions.FoundUnsupported({{name, "default/other"}});
+  EXPECT_EQ(logged.Take(), "");
+  EXPECT_NE(Only(conditions.Report()).message.find("(pod default/other)"), std::string::npos);
   std::map<std::string, std::string> many;
   for (int i = 0; i < 30; ++i) many["k" + std::to_string(100 + i)] = "a/b";
   conditions.FoundUnsupported(many);
@@ -121,7 +125,7 @@ TEST(PodConditions, UnsupportedAnnotationsAreOneConditionUntilTheLastPodHasGone)
   logged.Take();
   conditions.FoundUnsupported({});
   EXPECT_TRUE(conditions.Report().empty());
-  EXPECT_NE(logged.Take().find("UnsupportedAnnotation resolved"), std::string::npos);
+  EXPECT_TRUE(logged.Take().ends_with("UnsupportedAnnotation resolved\n"));
 }
 
 }  // namespace
