@@ -31,8 +31,9 @@ Objection Object(std::string fault) { return {std::move(fault), std::string(kRem
 
 // A list as a message names it: the annotation can have thousands of elements.
 std::string ShownList(const std::string& list) {
-  constexpr size_t kMost = 160;
-  return list.size() <= kMost ? list : list.substr(0, list.rfind(',', kMost)) + ",...";
+  constexpr size_t kLongestList = 160;
+  return list.size() <= kLongestList ? list
+                                     : list.substr(0, list.rfind(',', kLongestList)) + ",...";
 }
 
 std::string Shown(const CpuSet& cpus) { return ShownList(cpus.ToString()); }
