@@ -242,7 +242,7 @@ TEST_F(DaemonOffline, AStartDoesNotNeedTheFileOfKnownCpus) {
   const auto file = StateDir() / "known_cpus";
   std::filesystem::create_directories(file / "in the way");
   StartRuntime();
-  StartDaemon(StaticConfig("cpuManagerReconcilePeriod: 1s\n"));
+  StartDaemon();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(2));
   EXPECT_EQ(CpusOf(pinned.container), "1-2");
   const auto unsaved = [this] {

@@ -64,7 +64,7 @@ TEST(BootRecord, AMissingFileThatCannotBeWrittenIsWrittenLater) {
     if (!record.ok() || !(*record)->Unsaved()) continue;
     ++failures;
     EXPECT_FALSE((*record)->IsEarlier());
-    EXPECT_NE((*record)->Unsaved()->message.find("boot_id"), std::string::npos);
+    EXPECT_NE((*record)->Unsaved()->remedy, "");
     EXPECT_TRUE((*record)->Settle().ok());
     EXPECT_FALSE((*record)->Unsaved());
     EXPECT_TRUE((*BootRecord::Load(file, "next", disk))->IsEarlier());
