@@ -282,7 +282,7 @@ class Conditions {
   };
   struct Entry {
     Condition condition;
-    std::string cause{};  // CpusetUpdateFailed: the error
+    std::string cause{};      // CpusetUpdateFailed: the error
     std::string logged_as{};  // it is logged when this changes; empty: when the message does
     Time logged{};
     std::optional<Time> expires{};
