@@ -47,7 +47,7 @@ void LogNodeProblems(std::map<std::string, std::string> problems,
   if (logged.empty()) {
     spdlog::info("NodeNotRead: resolved");
   } else {
-    spdlog::warn("NodeNotRead: {}; no pod is let through to them",
+    spdlog::warn("NodeNotRead: {}; no pod is let through there",
                  extender::DescribeProblems(logged));
   }
 }

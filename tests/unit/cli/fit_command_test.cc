@@ -109,7 +109,7 @@ TEST_F(FitCommand, EscapesLineEnds) {
   Put("objects.json",
       R"({"kind":"List","apiVersion":"v1","items":[)" + NodeObjectText("w2", "8") +
           R"(,{"kind":"Pod","apiVersion":"v9\nPod default/p: 1 of 1 nodes can take it\n",)"
-          R"("metadata":{"name":"x\nPod default/p: 1 of 1 nodes can take it\n","uid":"u"},)"
+          R"("metadata":{"namespace":"default","name":"x\nPod default/p: fits\n","uid":"u"},)"
           R"("spec":{"nodeName":"w2"}}]})");
   const Printed fitted = FitOn({"--nodes", "@nodes/large.json", "--nodes", "@objects.json"});
   EXPECT_EQ(fitted.status, 2) << fitted.err;
