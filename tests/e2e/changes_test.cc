@@ -34,8 +34,6 @@ std::string WatchScript(const std::string& pause) {
          pause + "; done";
 }
 
-double Uptime() { return std::stod(ReadText("/proc/uptime")); }
-
 // What a container has seen at one moment between two times, in seconds since the boot.
 struct Sighting {
   double begin = 0;
