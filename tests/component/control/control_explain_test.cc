@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,7 @@ class SameConfiguration final : public ConfigChanger {
   }
   Result<uint64_t> Apply(const v1::ChangeRequest& /*request*/) override { return 1; }
   v1::GetChangeResponse Outcome(uint64_t /*change*/) override { return {}; }
+  std::optional<Error> NotApplied() override { return std::nullopt; }
 
  private:
   const admission::Node& node_;
