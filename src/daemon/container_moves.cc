@@ -100,8 +100,10 @@ Result<Done> MoveContainers(Daemon& daemon, const Options& options,
   Result<Done> moved = Pings(daemon).Await(daemon.Move(moves));
   if (moved.ok()) return moved;
   const bool have_begun = HaveBegun(daemon, moves);
-  spdlog::error("containers could not be moved, and {}: {}",
-                have_begun ? "are moved back" : "none has been", moved.error().Text());
+  spdlog::error("{} {}",
+                have_begun ? "containers could not be moved, and are moved back:"
+                           : "containers could not be moved, and none has been:",
+                moved.error().Text());
   Error error = moved.error().In("a container could not be moved");
   // The work goes on for a while, and may begin with the moves: the records are for the next start.
   if (!have_begun && IsToStop()) return error;

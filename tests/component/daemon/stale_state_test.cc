@@ -83,7 +83,7 @@ class StaleState : public DaemonTest {
     client_ = ours;
     return running;
   }
-  // What the runtime was told of the container since its start, in order.
+  // The updates of the container that the runtime got since its start, in order.
   std::vector<std::string> PlacesOf(const std::string& id) const {
     std::vector<std::string> places;
     for (const RuntimeModel::Event& event : watch_.events()) {

@@ -57,6 +57,7 @@ TEST(Conditions, AreSortedByType) {
   conditions.KubeletMissing(1, "c1");
   conditions.BypassIsOn(system_clock::now());
   conditions.CrioNotSeen("unix:///run/alignd/alignd.sock");
+  conditions.ConfigurationNotApplied({ErrorCode::kInvalidArgument, "a field is unknown"});
   conditions.FoundUnsupported({{"memory-type.resource-policy.nri.io", "default/web"}});
   std::vector<std::string_view> types;
   for (const Condition& condition : conditions.Report()) types.push_back(ToString(condition.type));
