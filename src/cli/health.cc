@@ -22,7 +22,7 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   for (const control::v1::Condition& condition : status.conditions()) {
     const bool is_over =
         is_event(condition.type()) && status.time_unix_ms() - condition.last_unix_ms() > lasts;
-    // Whoever writes a pod could degrade the node.
+    // The author of a pod could degrade the node.
     const bool is_note =
         condition.type() == ToString(reconcile::ConditionType::kUnsupportedAnnotation);
     if (!is_over && !is_note) ++conditions[condition.type()];
