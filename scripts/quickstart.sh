@@ -113,9 +113,11 @@ build() {
 # --- Part 1: a simulated node ---------------------------------------------------------------------
 
 start_alignd() { # CONFIG
+  # The simulated node has no cgroups: those of this machine's kubelet are not its own.
+  mkdir -p "$work/cgroup"
   launch alignd "$bin/alignd" --node "$data/node.json" --config "$1" \
     --listen "unix://$work/alignd.sock" --runtime-endpoint "unix://$work/runtime.sock" \
-    --state-dir "$work/state" --metrics-address off
+    --state-dir "$work/state" --metrics-address off --cgroup-root "$work/cgroup"
   await alignd "$work/alignd.log" "ready:"
 }
 
