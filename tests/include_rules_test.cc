@@ -45,6 +45,7 @@ const std::vector<Group>& EdgeGroups() {
       {.modules = {"allocation", "podsource", "service"}},
       {.modules = {"reconcile", "mirror"}},
       {.modules = {"deviceplugin", "cri", "podresources", "control", "metrics", "kubelet"}},
+      {.modules = {"apiserver"}},
       {.modules = {"picture"}},
       {.modules = {"daemon", "cli", "events", "moving", "extender"}, .mutual = true},
   };
@@ -118,7 +119,7 @@ std::string ModuleProblem(const Place& from, std::string_view header) {
 bool MayReadJson(const Place& from, std::string_view path) {
   if (!path.ends_with(".cc"))
     return from.module == "json" || path == "src/dra/json.h" ||
-           path == "src/events/object_json.h" || path == "src/library/checked_json.h";
+           path == "src/apiserver/object_json.h" || path == "src/library/checked_json.h";
   return !from.core ||
          IsIn(from.module, {"json", "config", "checkpoint", "scenario", "placement"}) ||
          IsIn(path, {"src/core/pod/kubernetes_pod.cc", "src/core/machine/node_json.cc",
@@ -154,7 +155,7 @@ std::string EdgeSystemProblem(const Place& from, std::string_view path, std::str
        .file = ""},
       {.prefixes = {"CLI/"}, .modules = {"daemon", "cli", "events", "extender"}, .file = ""},
       {.prefixes = {"prometheus/"}, .modules = {"metrics"}, .file = ""},
-      {.prefixes = {"httplib.h"}, .modules = {"metrics", "events", "extender"}, .file = ""},
+      {.prefixes = {"httplib.h"}, .modules = {"metrics", "apiserver", "extender"}, .file = ""},
       {.prefixes = {"yaml-cpp/"}, .modules = {}, .file = "src/host/yaml.cc"},
   };
   for (const LibraryRule& rule : kRules) {

@@ -11,14 +11,14 @@
 #include <system_error>
 #include <utility>
 
-#include "events/api_credential.h"
-#include "events/object_list.h"
+#include "apiserver/api_credential.h"
+#include "apiserver/object_list.h"
 
 namespace alignd::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using events::ObjectKind;
+using apiserver::ObjectKind;
 
 // A list whose next page has expired begins again: so often.
 constexpr int kMaxAttempts = 3;
@@ -42,20 +42,21 @@ std::string VariableOf(const char* name) {
 }
 
 // As kubectl, which also merges several files.
-Result<events::ApiCredential> FindCredential(const std::string& kubeconfig) {
-  if (!kubeconfig.empty()) return events::ReadKubeconfig(kubeconfig);
+Result<apiserver::ApiCredential> FindCredential(const std::string& kubeconfig) {
+  if (!kubeconfig.empty()) return apiserver::ReadKubeconfig(kubeconfig);
   const std::string named = VariableOf("KUBECONFIG");
   if (named.find(':') != std::string::npos) {
     return Error{ErrorCode::kInvalidArgument, "KUBECONFIG names several files: " + named,
                  "name one of them with --kubeconfig"};
   }
-  if (!named.empty()) return events::ReadKubeconfig(named);
+  if (!named.empty()) return apiserver::ReadKubeconfig(named);
   // Without HOME it would be one in the current directory, which anybody may have written.
   const std::string home = VariableOf("HOME");
   const fs::path of_user = fs::path(home) / ".kube/config";
   std::error_code ignored;
-  if (!home.empty() && fs::exists(of_user, ignored)) return events::ReadKubeconfig(of_user);
-  if (!VariableOf("KUBERNETES_SERVICE_HOST").empty()) return events::ServiceAccountOfEnvironment();
+  if (!home.empty() && fs::exists(of_user, ignored)) return apiserver::ReadKubeconfig(of_user);
+  if (!VariableOf("KUBERNETES_SERVICE_HOST").empty())
+    return apiserver::ServiceAccountOfEnvironment();
   return Error{ErrorCode::kInvalidArgument,
                "--from-cluster: there is no kubeconfig: KUBECONFIG is not set, " +
                    (home.empty() ? "HOME is not set" : "there is no " + of_user.string()) +
@@ -72,10 +73,10 @@ std::string MissingRule(ObjectKind kind) {
 }
 
 // Lists all objects of the kind into `objects`. Errors: also as ClusterObjects::Add.
-std::optional<events::ApiFailure> ListKind(events::ApiReader& reader, ObjectKind kind,
-                                           placement::ClusterObjects& objects) {
+std::optional<apiserver::ApiFailure> ListKind(apiserver::ApiReader& reader, ObjectKind kind,
+                                              placement::ClusterObjects& objects) {
   std::string version;
-  return events::ListObjects(
+  return apiserver::ListObjects(
       reader, kind, {.access = MissingRule(kind)},
       [&](const std::string& key, const std::string& json) -> Result<Done> {
         const Result<bool> added = objects.Add(json, "the API server");
@@ -86,8 +87,8 @@ std::optional<events::ApiFailure> ListKind(events::ApiReader& reader, ObjectKind
 }
 
 // Lists all kinds into `objects`.
-std::optional<events::ApiFailure> ListKinds(events::ApiReader& reader,
-                                            placement::ClusterObjects& objects) {
+std::optional<apiserver::ApiFailure> ListKinds(apiserver::ApiReader& reader,
+                                               placement::ClusterObjects& objects) {
   placement::ClusterObjects earlier;
   // A topology object is there after its Node. It is of the pods before it: those that come or
   // start after it are seen by a second list.
@@ -114,10 +115,10 @@ std::string NoteAboutGone(const std::vector<std::string>& gone) {
 
 }  // namespace
 
-Result<ListedCluster> ListCluster(events::ApiReader& reader) {
+Result<ListedCluster> ListCluster(apiserver::ApiReader& reader) {
   for (int attempt = 1;; ++attempt) {
     ListedCluster listed;
-    const std::optional<events::ApiFailure> failure = ListKinds(reader, listed.objects);
+    const std::optional<apiserver::ApiFailure> failure = ListKinds(reader, listed.objects);
     if (!failure) {
       const std::vector<std::string> gone = listed.objects.RemoveWithoutNode();
       if (!gone.empty()) listed.notes.push_back(NoteAboutGone(gone));
@@ -135,11 +136,11 @@ Result<ListedCluster> ListCluster(events::ApiReader& reader) {
 }
 
 Result<ListedCluster> ReadCluster(const std::string& kubeconfig) {
-  const Result<events::ApiCredential> credential = FindCredential(kubeconfig);
+  const Result<apiserver::ApiCredential> credential = FindCredential(kubeconfig);
   if (!credential.ok()) return credential.error();
   const WithoutSigpipe without_sigpipe;
-  const Result<std::unique_ptr<events::ApiReader>> reader =
-      events::ReaderFor(*credential, "alignctl", kListSilence);
+  const Result<std::unique_ptr<apiserver::ApiReader>> reader =
+      apiserver::ReaderFor(*credential, "alignctl", kListSilence);
   if (!reader.ok()) return reader.error();
   return ListCluster(**reader);
 }

@@ -6,7 +6,7 @@
 
 #include "alignd/base/result.h"
 #include "alignd/placement/cluster_objects.h"
-#include "events/api_client.h"
+#include "apiserver/api_client.h"
 
 namespace alignd::cli {
 
@@ -25,6 +25,6 @@ Result<ListedCluster> ReadCluster(const std::string& kubeconfig);
 // A NodeResourceTopology object without a Node is of a node that has gone: it is left out.
 // Errors: kUnavailable: a list that the API server refuses, or that does not arrive whole;
 // kNotFound: the cluster has no Node.
-Result<ListedCluster> ListCluster(events::ApiReader& reader);
+Result<ListedCluster> ListCluster(apiserver::ApiReader& reader);
 
 }  // namespace alignd::cli

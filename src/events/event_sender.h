@@ -12,19 +12,13 @@
 #include <vector>
 
 #include "alignd/base/result.h"
+#include "apiserver/api_client.h"
 #include "events/pod_event.h"
 
 namespace alignd::events {
 
-struct ApiAnswer {
-  int status = 0;                                        // of HTTP
-  std::string body = {};                                 // of an error: what the API server says
-  std::optional<std::chrono::seconds> retry_after = {};  // how long to wait, if it says so
-};
-
-// One call of the API server. Errors: kUnavailable if there is no answer.
-using ApiCall = std::function<Result<ApiAnswer>(const std::string& method, const std::string& path,
-                                                const std::string& body)>;
+using apiserver::ApiAnswer;
+using apiserver::ApiCall;
 
 // One thread at a time.
 //

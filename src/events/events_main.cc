@@ -11,11 +11,11 @@
 #include <string>
 #include <thread>
 
+#include "apiserver/api_client.h"
+#include "apiserver/api_credential.h"
 #include "control/control_client.h"
 #include "daemon/async_log.h"
 #include "daemon/log_sinks.h"
-#include "events/api_client.h"
-#include "events/api_credential.h"
 #include "events/events_options.h"
 #include "events/reporter.h"
 #include "events/topology_publisher.h"
@@ -24,9 +24,9 @@ namespace {
 
 using namespace alignd;
 
-Result<events::ApiCredential> Credential(const events::EventsOptions& options) {
-  if (!options.in_cluster) return events::ReadKubeconfig(options.kubeconfig);
-  return events::ServiceAccountOfEnvironment();
+Result<apiserver::ApiCredential> Credential(const events::EventsOptions& options) {
+  if (!options.in_cluster) return apiserver::ReadKubeconfig(options.kubeconfig);
+  return apiserver::ServiceAccountOfEnvironment();
 }
 
 }  // namespace
@@ -49,10 +49,10 @@ int main(int argc, char** argv) {
                options->in_cluster ? "the API server of this pod's cluster"
                                    : "the API server of " + options->kubeconfig.string(),
                options->node_name);
-  const auto connect = [&]() -> Result<events::ApiCall> {
+  const auto connect = [&]() -> Result<apiserver::ApiCall> {
     const auto credential = Credential(*options);
     if (!credential.ok()) return credential.error();
-    return events::ConnectTo(*credential);
+    return apiserver::ConnectTo(*credential);
   };
   // There may be nothing to send for days: what is wrong with the credential is said now.
   if (const auto call = connect(); !call.ok()) {

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "alignd/placement/planned_node.h"
-#include "events/object_json.h"
+#include "apiserver/object_json.h"
 
 namespace alignd::extender {
 namespace {
 
 using ViewJson = nlohmann::json;
-using events::TextIn;
+using apiserver::TextIn;
 using placement::BoundPod;
 using placement::NodeObject;
 using placement::TopologyObject;

@@ -11,18 +11,19 @@
 
 #include "alignd/base/result.h"
 #include "alignd/placement/topology_nodes.h"
-#include "events/object_list.h"
+#include "apiserver/object_list.h"
 #include "extender/extender.h"
 
 namespace alignd::extender {
 
-using events::ObjectKind;
+using apiserver::ObjectKind;
 
 // Keeps what was read of each object, and which nodes have changed since they were taken. An object
 // that cannot be read concerns its node only: nothing is let through to it. Not thread-safe.
 class ClusterView {
  public:
-  // The object as the API server has it now. `key`: events::KeyOf. `json` has kind and apiVersion.
+  // The object as the API server has it now. `key`: apiserver::KeyOf. `json` has kind and
+  // apiVersion.
   void Set(ObjectKind kind, const std::string& key, const std::string& json);
   // The API server no longer has it; nothing if it is not known.
   void Remove(ObjectKind kind, const std::string& key);

@@ -13,12 +13,12 @@
 #include <string>
 #include <utility>
 
+#include "apiserver/api_client.h"
+#include "apiserver/api_credential.h"
 #include "cli/fleet_input.h"
 #include "cli/parallel.h"
 #include "daemon/async_log.h"
 #include "daemon/log_sinks.h"
-#include "events/api_client.h"
-#include "events/api_credential.h"
 #include "extender/cluster_feed.h"
 #include "extender/extender.h"
 #include "extender/extender_options.h"
@@ -29,14 +29,14 @@ namespace {
 
 using namespace alignd;
 
-Result<std::unique_ptr<events::ApiReader>> Connect(const extender::ExtenderOptions& options) {
-  const Result<events::ApiCredential> credential = options.in_cluster
-                                                       ? events::ServiceAccountOfEnvironment()
-                                                       : events::ReadKubeconfig(options.kubeconfig);
+Result<std::unique_ptr<apiserver::ApiReader>> Connect(const extender::ExtenderOptions& options) {
+  const Result<apiserver::ApiCredential> credential =
+      options.in_cluster ? apiserver::ServiceAccountOfEnvironment()
+                         : apiserver::ReadKubeconfig(options.kubeconfig);
   if (!credential.ok()) return credential.error();
   // Longer than a watch lasts.
   constexpr std::chrono::seconds kSilence{60};
-  return events::ReaderFor(*credential, "alignd-extender", kSilence);
+  return apiserver::ReaderFor(*credential, "alignd-extender", kSilence);
 }
 
 // Of nodes of files, if `problems` are not those that were logged.

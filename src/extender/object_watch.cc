@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "events/object_json.h"
+#include "apiserver/object_json.h"
 #include "sync/mutex.h"
 
 namespace alignd::extender {
@@ -13,8 +13,8 @@ namespace {
 using WatchJson = nlohmann::json;
 using WatchClock = std::chrono::steady_clock;
 
-using events::ApiFailure;
-using events::NotRead;
+using apiserver::ApiFailure;
+using apiserver::NotRead;
 
 constexpr char kSeeDocs[] = "see docs/scheduler-extender.md, \"Nodes from the API server\"";
 
@@ -30,7 +30,7 @@ std::string AccessTo(ObjectKind kind) {
 class ObjectWatch::Reader {
  public:
   // Null: Stop was called.
-  events::ApiReader* Use(std::unique_ptr<events::ApiReader> reader) {
+  apiserver::ApiReader* Use(std::unique_ptr<apiserver::ApiReader> reader) {
     const MutexLock lock(mutex_);
     reader_ = has_stopped_ ? nullptr : std::move(reader);
     return reader_.get();
@@ -48,7 +48,7 @@ class ObjectWatch::Reader {
 
  private:
   mutable Mutex mutex_;
-  std::unique_ptr<events::ApiReader> reader_ GUARDED_BY(mutex_);
+  std::unique_ptr<apiserver::ApiReader> reader_ GUARDED_BY(mutex_);
   bool has_stopped_ GUARDED_BY(mutex_) = false;
 };
 
@@ -66,9 +66,9 @@ void ObjectWatch::Stop() { reader_->Stop(); }
 
 std::chrono::milliseconds ObjectWatch::Step() {
   const WatchClock::time_point begun = WatchClock::now();
-  Result<std::unique_ptr<events::ApiReader>> connected = connect_();
+  Result<std::unique_ptr<apiserver::ApiReader>> connected = connect_();
   if (!connected.ok()) return AfterFailure(ApiFailure{connected.error().In(ToString(kind_))});
-  events::ApiReader* const reader = reader_->Use(*std::move(connected));
+  apiserver::ApiReader* const reader = reader_->Use(*std::move(connected));
   if (reader == nullptr) return settings_.first_pause;  // Stop was called
   const bool is_list = version_.empty();
   const Attempt attempt = is_list ? List(*reader) : Watch(*reader);
@@ -98,11 +98,11 @@ std::chrono::milliseconds ObjectWatch::AfterFailure(const ApiFailure& failure) {
   return std::exchange(pause_, std::min(2 * pause_, settings_.last_pause));
 }
 
-ObjectWatch::Attempt ObjectWatch::List(events::ApiReader& reader) {
+ObjectWatch::Attempt ObjectWatch::List(apiserver::ApiReader& reader) {
   const WatchClock::time_point begun = WatchClock::now();
   std::set<std::string> keys;
   std::string version;
-  Attempt failure = events::ListObjects(
+  Attempt failure = apiserver::ListObjects(
       reader, kind_, {.page = settings_.page, .access = AccessTo(kind_)},
       [&](const std::string& key, const std::string& json) -> Result<Done> {
         keys.insert(key);
@@ -116,16 +116,16 @@ ObjectWatch::Attempt ObjectWatch::List(events::ApiReader& reader) {
   return std::nullopt;
 }
 
-ObjectWatch::Attempt ObjectWatch::Watch(events::ApiReader& reader) {
+ObjectWatch::Attempt ObjectWatch::Watch(apiserver::ApiReader& reader) {
   const WatchClock::time_point begun = WatchClock::now();
   const auto seconds = has_failed_ ? settings_.watch_after_failure : settings_.watch;
   const std::string path =
-      events::PathOf(kind_) +
+      apiserver::PathOf(kind_) +
       ("watch=1&allowWatchBookmarks=true&timeoutSeconds=" + std::to_string(seconds.count())) +
-      "&resourceVersion=" + events::UrlEncoded(version_);
+      "&resourceVersion=" + apiserver::UrlEncoded(version_);
   std::string buffer;
   Attempt failure;
-  const Result<events::ApiAnswer> answer = reader.Get(path, [&](std::string_view part) {
+  const Result<apiserver::ApiAnswer> answer = reader.Get(path, [&](std::string_view part) {
     const size_t searched = buffer.size();
     buffer += part;
     size_t begin = 0;
@@ -145,7 +145,7 @@ ObjectWatch::Attempt ObjectWatch::Watch(events::ApiReader& reader) {
   });
   if (failure) return failure;
   if (!answer.ok()) return ApiFailure{answer.error().In(ToString(kind_))};
-  if (answer->status != 200) return events::FailureOf(kind_, *answer, "watch", AccessTo(kind_));
+  if (answer->status != 200) return apiserver::FailureOf(kind_, *answer, "watch", AccessTo(kind_));
   if (!buffer.empty()) {
     return ApiFailure{NotRead(kind_, "the watch has ended within an event", kSeeDocs)};
   }
@@ -160,29 +160,29 @@ ObjectWatch::Attempt ObjectWatch::TakeEvent(std::string_view line) {
     version_.clear();
     return ApiFailure{NotRead(kind_, "watch: " + what, kSeeDocs)};
   };
-  WatchJson event = events::ParsedObject(line);
-  const WatchJson* const type = events::MemberIn(event, "type");
+  WatchJson event = apiserver::ParsedObject(line);
+  const WatchJson* const type = apiserver::MemberIn(event, "type");
   const auto object = event.is_object() ? event.find("object") : event.end();
   if (type == nullptr || !type->is_string() || object == event.end() || !object->is_object()) {
     return broken("an event is no JSON object with type and object");
   }
   const std::string name = type->get<std::string>();
   if (name == "ERROR") {
-    const WatchJson* const code = events::MemberIn(*object, "code");
+    const WatchJson* const code = apiserver::MemberIn(*object, "code");
     if (code != nullptr && *code == 410) {
       return ApiFailure{.error = NotRead(kind_, "the watch has expired", ""), .is_expired = true};
     }
-    const WatchJson* const message = events::MemberIn(*object, "message");
+    const WatchJson* const message = apiserver::MemberIn(*object, "message");
     return broken(message != nullptr && message->is_string() ? message->get<std::string>()
                                                              : "an error without a message");
   }
-  const std::string version = events::TextIn(*object, "metadata", "resourceVersion");
+  const std::string version = apiserver::TextIn(*object, "metadata", "resourceVersion");
   if (version.empty()) return broken("an object has no resourceVersion");
   if (name != "BOOKMARK") {
-    const std::string key = events::KeyOf(kind_, *object);
+    const std::string key = apiserver::KeyOf(kind_, *object);
     if (key.empty()) return broken("an object has no name");
     if (name == "ADDED" || name == "MODIFIED") {
-      sink_.Set(kind_, key, events::Pruned(kind_, std::move(*object)));
+      sink_.Set(kind_, key, apiserver::Pruned(kind_, std::move(*object)));
     } else if (name == "DELETED") {
       sink_.Remove(kind_, key);
     } else {

@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "alignd/base/result.h"
-#include "events/api_client.h"
-#include "events/object_list.h"
+#include "apiserver/api_client.h"
+#include "apiserver/object_list.h"
 #include "extender/cluster_view.h"
 
 namespace alignd::extender {
@@ -40,7 +40,7 @@ class ObjectWatch {
  public:
   // A connection with the credential of now: each list and each watch makes one, so that renewed
   // tokens and certificates are used.
-  using Connect = std::function<Result<std::unique_ptr<events::ApiReader>>()>;
+  using Connect = std::function<Result<std::unique_ptr<apiserver::ApiReader>>()>;
 
   struct Settings {
     // A watch ends after this time, and goes on with the next one: at the latest then, it is known
@@ -68,12 +68,12 @@ class ObjectWatch {
 
  private:
   class Reader;
-  using Attempt = std::optional<events::ApiFailure>;  // nullopt: it succeeded
+  using Attempt = std::optional<apiserver::ApiFailure>;  // nullopt: it succeeded
 
-  Attempt List(events::ApiReader& reader);
-  Attempt Watch(events::ApiReader& reader);
+  Attempt List(apiserver::ApiReader& reader);
+  Attempt Watch(apiserver::ApiReader& reader);
   Attempt TakeEvent(std::string_view line);
-  std::chrono::milliseconds AfterFailure(const events::ApiFailure& failure);
+  std::chrono::milliseconds AfterFailure(const apiserver::ApiFailure& failure);
 
   const ObjectKind kind_;
   const Settings settings_;

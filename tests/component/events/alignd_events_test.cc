@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "../daemon/daemon_fixture.h"
+#include "apiserver/api_client.h"
 #include "certificates.h"
 #include "edge/process.h"
-#include "events/api_client.h"
 
 namespace alignd::events {
 namespace {
@@ -82,16 +82,16 @@ class AligndEventsTest : public daemon::DaemonTest {
  protected:
   ~AligndEventsTest() override { StopDaemon(); }
 
-  ApiCredential Credential(const FakeApiServer& server) const {
-    ApiCredential credential;
+  apiserver::ApiCredential Credential(const FakeApiServer& server) const {
+    apiserver::ApiCredential credential;
     credential.host = "127.0.0.1";
     credential.port = server.port();
     credential.ca = {.file = certificates_.Path("ca.crt")};
     credential.token = "secret";
     return credential;
   }
-  Result<ApiAnswer> CallOnce(const ApiCredential& credential) const {
-    const auto call = ConnectTo(credential);
+  Result<apiserver::ApiAnswer> CallOnce(const apiserver::ApiCredential& credential) const {
+    const auto call = apiserver::ConnectTo(credential);
     if (!call.ok()) return call.error();
     return (*call)("POST", "/api/v1/namespaces/ns/events", "{\"metadata\":{\"name\":\"a\"}}");
   }
@@ -101,7 +101,7 @@ class AligndEventsTest : public daemon::DaemonTest {
 
 TEST_F(AligndEventsTest, BelievesOnlyTheServerOfItsCa) {
   const FakeApiServer server(certificates_, "server", "");
-  ApiCredential credential = Credential(server);
+  apiserver::ApiCredential credential = Credential(server);
   auto answer = CallOnce(credential);
   ASSERT_TRUE(answer.ok()) << answer.error().Text();
   EXPECT_EQ(answer->status, 201);
@@ -119,7 +119,7 @@ TEST_F(AligndEventsTest, BelievesOnlyTheServerOfItsCa) {
 
 TEST_F(AligndEventsTest, ShowsTheClientsCertificate) {
   const FakeApiServer server(certificates_, "server", "ca.crt");
-  ApiCredential credential = Credential(server);
+  apiserver::ApiCredential credential = Credential(server);
   EXPECT_FALSE(CallOnce(credential).ok());
   credential.token.clear();
   credential.certificate = {.text = testing::ReadText(certificates_.Path("client.crt"))};

@@ -18,16 +18,16 @@ using namespace std::chrono_literals;
 // Lists one node and nothing else; its watches end at once. Or it does not answer.
 class SmallCluster {
  public:
-  Result<std::unique_ptr<events::ApiReader>> Connect() {
+  Result<std::unique_ptr<apiserver::ApiReader>> Connect() {
     if (is_away.load()) return Error{ErrorCode::kUnavailable, "it is away", "wait"};
-    return std::unique_ptr<events::ApiReader>(std::make_unique<Reader>());
+    return std::unique_ptr<apiserver::ApiReader>(std::make_unique<Reader>());
   }
   std::atomic<bool> is_away = false;
 
  private:
-  class Reader final : public events::ApiReader {
+  class Reader final : public apiserver::ApiReader {
    public:
-    Result<events::ApiAnswer> Get(const std::string& path, const Receive& receive) override {
+    Result<apiserver::ApiAnswer> Get(const std::string& path, const Receive& receive) override {
       if (path.find("watch=1") == std::string::npos) {
         receive(R"({"metadata":{"resourceVersion":"5"},"items":[)");
         if (path.find("/nodes?") != std::string::npos) {
@@ -35,7 +35,7 @@ class SmallCluster {
         }
         receive("]}");
       }
-      return events::ApiAnswer{.status = 200};
+      return apiserver::ApiAnswer{.status = 200};
     }
     void Stop() override {}
   };

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "alignd/noderesourcetopology/object.h"
+#include "apiserver/object_json.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
-#include "events/object_json.h"
 
 namespace alignd::extender {
 namespace {
@@ -120,7 +120,7 @@ TEST(ClusterView, APodThatCrashesLeavesItsNodeDecided) {
     pod.insert(pod.find(phase) + phase.size(),
                R"(,"containerStatuses":[{"name":"app","state":{")" + state + R"(":{}}}])");
     // As the watch gives it.
-    return events::Pruned(ObjectKind::kPod, nlohmann::json::parse(pod));
+    return apiserver::Pruned(ObjectKind::kPod, nlohmann::json::parse(pod));
   };
   ClusterView view;
   view.Set(ObjectKind::kNode, "w", kViewNode);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "events/api_client.h"
+#include "apiserver/api_client.h"
 #include "sync/mutex.h"
 
 namespace alignd::extender {
@@ -47,13 +47,13 @@ class GivenAnswers {
   std::vector<std::string> paths_ GUARDED_BY(mutex_);
 };
 
-class FakeReader final : public events::ApiReader {
+class FakeReader final : public apiserver::ApiReader {
  public:
   explicit FakeReader(std::shared_ptr<GivenAnswers> answers) : answers_(std::move(answers)) {}
 
-  Result<events::ApiAnswer> Get(const std::string& path, const Receive& receive) override {
+  Result<apiserver::ApiAnswer> Get(const std::string& path, const Receive& receive) override {
     const GivenAnswer given = answers_->Take(path);
-    events::ApiAnswer answer{.status = given.status, .retry_after = given.retry_after};
+    apiserver::ApiAnswer answer{.status = given.status, .retry_after = given.retry_after};
     for (const std::string& part : given.parts) {
       if (given.status != 200) {
         answer.body += part;

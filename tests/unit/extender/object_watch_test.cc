@@ -55,8 +55,8 @@ class ObjectWatchTest : public ::testing::Test {
   ObjectWatch watch_{
       ObjectKind::kPod,
       {.watch = 30s, .watch_after_failure = 5s},
-      [this]() -> Result<std::unique_ptr<events::ApiReader>> {
-        return std::unique_ptr<events::ApiReader>(std::make_unique<FakeReader>(answers_));
+      [this]() -> Result<std::unique_ptr<apiserver::ApiReader>> {
+        return std::unique_ptr<apiserver::ApiReader>(std::make_unique<FakeReader>(answers_));
       },
       sink_};
 };

@@ -1,4 +1,4 @@
-#include "events/api_client.h"
+#include "apiserver/api_client.h"
 
 #include <httplib.h>
 #include <netinet/tcp.h>
@@ -31,7 +31,7 @@
 #include "host/descriptor.h"
 #include "host/file.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
 namespace {
 
 constexpr time_t kConnectSeconds = 5;
@@ -287,4 +287,4 @@ Result<std::unique_ptr<ApiReader>> ReaderFor(const ApiCredential& credential,
   return std::unique_ptr<ApiReader>(std::make_unique<HttpReader>(*std::move(prepared), credential));
 }
 
-}  // namespace alignd::events
+}  // namespace alignd::apiserver

@@ -1,14 +1,14 @@
-#include "events/api_credential.h"
+#include "apiserver/api_credential.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
 
+#include "apiserver/api_client.h"
 #include "edge/fake_tree.h"
-#include "events/api_client.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
 namespace {
 
 std::string Kubeconfig(const std::string& cluster, const std::string& user) {
@@ -172,4 +172,4 @@ TEST(ApiCredential, ServiceAccountOfAPod) {
 }
 
 }  // namespace
-}  // namespace alignd::events
+}  // namespace alignd::apiserver

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "events/object_list.h"
+#include "apiserver/object_list.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
 
 // The member of that name. Null: there is none, or `object` is no object.
 const nlohmann::json* MemberIn(const nlohmann::json& object, const char* name);
@@ -25,4 +25,4 @@ std::string KeyOf(ObjectKind kind, const nlohmann::json& object);
 // not read here, and is large or new with each write.
 std::string Pruned(ObjectKind kind, nlohmann::json object);
 
-}  // namespace alignd::events
+}  // namespace alignd::apiserver

@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "alignd/base/result.h"
-#include "events/api_client.h"
+#include "apiserver/api_client.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
 
 // Nodes, NodeResourceTopology objects, and pods that are bound to a node and have not ended.
 enum class ObjectKind { kNode, kTopology, kPod };
@@ -55,4 +55,4 @@ std::optional<ApiFailure> ListObjects(ApiReader& reader, ObjectKind kind,
                                       const ListSettings& settings, const UseObject& use,
                                       std::string& version);
 
-}  // namespace alignd::events
+}  // namespace alignd::apiserver

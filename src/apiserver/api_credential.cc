@@ -1,4 +1,4 @@
-#include "events/api_credential.h"
+#include "apiserver/api_credential.h"
 
 #include <absl/strings/escaping.h>
 
@@ -12,7 +12,7 @@
 #include "host/file.h"
 #include "host/yaml.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
 namespace {
 
 using nlohmann::json;
@@ -234,4 +234,4 @@ Result<ApiCredential> ServiceAccountOfEnvironment() {
   return ServiceAccount(variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"));
 }
 
-}  // namespace alignd::events
+}  // namespace alignd::apiserver

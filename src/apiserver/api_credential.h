@@ -6,7 +6,7 @@
 
 #include "alignd/base/result.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
 
 // A certificate or a key in PEM: in a file, which may be replaced while this program runs (the
 // kubelet renews its certificate), or in the kubeconfig itself. Both empty: none.
@@ -47,4 +47,4 @@ Result<ApiCredential> ServiceAccount(const std::string& address, const std::stri
 // The same with the address of the environment.
 Result<ApiCredential> ServiceAccountOfEnvironment();
 
-}  // namespace alignd::events
+}  // namespace alignd::apiserver

@@ -1,11 +1,11 @@
-#include "events/object_list.h"
+#include "apiserver/object_list.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "events/object_json.h"
+#include "apiserver/object_json.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
 namespace {
 
 constexpr char kSeeServer[] =
@@ -145,4 +145,4 @@ std::optional<ApiFailure> ListObjects(ApiReader& reader, ObjectKind kind,
   return std::nullopt;
 }
 
-}  // namespace alignd::events
+}  // namespace alignd::apiserver

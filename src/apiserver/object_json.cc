@@ -1,10 +1,10 @@
-#include "events/object_json.h"
+#include "apiserver/object_json.h"
 
 #include <utility>
 
 #include "alignd/base/json_depth.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
 namespace {
 
 const char* NameOfKind(ObjectKind kind) {
@@ -97,4 +97,4 @@ std::string Pruned(ObjectKind kind, nlohmann::json object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace alignd::events
+}  // namespace alignd::apiserver

@@ -4,14 +4,24 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "alignd/base/result.h"
-#include "events/api_credential.h"
-#include "events/event_sender.h"
+#include "apiserver/api_credential.h"
 
-namespace alignd::events {
+namespace alignd::apiserver {
+
+struct ApiAnswer {
+  int status = 0;                                        // of HTTP
+  std::string body = {};                                 // of an error: what the API server says
+  std::optional<std::chrono::seconds> retry_after = {};  // how long to wait, if it says so
+};
+
+// One call of the API server. Errors: kUnavailable if there is no answer.
+using ApiCall = std::function<Result<ApiAnswer>(const std::string& method, const std::string& path,
+                                                const std::string& body)>;
 
 // Calls with that credential, over one connection as long as it lasts, which the first call makes.
 // The certificates and the token are read now: after they may have changed, the caller makes a new
@@ -44,4 +54,4 @@ Result<std::unique_ptr<ApiReader>> ReaderFor(const ApiCredential& credential,
                                              const std::string& user_agent,
                                              std::chrono::seconds silence);
 
-}  // namespace alignd::events
+}  // namespace alignd::apiserver
