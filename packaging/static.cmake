@@ -59,7 +59,8 @@ function(alignd_static program http)
     LINKER_LANGUAGE CXX OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/static)
   add_dependencies(${program}-static ${ARGN} ${http_library})
   target_link_libraries(${program}-static PRIVATE
-    -static-pie -Wl,-z,relro,-z,now,--build-id=none -Wl,--gc-sections
+    # Packed relative relocations: the usual ones are 0.6 MiB, which each start reads.
+    -static-pie -Wl,-z,relro,-z,now,--build-id=none,-z,pack-relative-relocs -Wl,--gc-sections
     -Wl,--defsym=sd_listen_fds=0,--defsym=sd_is_socket=0
     -Wl,--defsym=udev_new=0,--defsym=udev_unref=0,--defsym=udev_device_unref=0
     -Wl,--defsym=udev_device_new_from_subsystem_sysname=0,--defsym=udev_device_get_property_value=0

@@ -31,7 +31,9 @@ ExplainedRefusal ExplainRefusal(const admission::Node& node, const KubeletAlloca
 Refusal WithoutExplanation(const RefusedRequest& refused) {
   const Pod& pod = refused.request->pod;
   Refusal refusal = refused.refusal;
-  refusal.message += ". Not explained: too many other refusals wait for their explanation";
+  refusal.message +=
+      ". Not explained: too many other refusals wait for their explanation, or no thread can be "
+      "started";
   if (refused.by_policy) {
     refusal.message += std::string(admission::kWhatWouldHelp) + "run \"alignctl why-not " +
                        pod.name_space + "/" + pod.name + "\"";

@@ -43,8 +43,8 @@ struct ExplainedRefusal {
 ExplainedRefusal ExplainRefusal(const admission::Node& node, const KubeletAllocation& kubelet,
                                 const RefusedRequest& refused);
 
-// The refusal without an explanation, because too many others wait for theirs: it says so, and how
-// to get it.
+// The refusal without an explanation, because too many others wait for theirs or there is no
+// thread: it says so, and how to get it.
 Refusal WithoutExplanation(const RefusedRequest& refused);
 
 // A thread that explains refusals, in their order.
@@ -67,7 +67,7 @@ class RefusalExplanations {
 
   // Calls `done` on the thread, once. `abandoned` is read when the turn comes. False, and `done` is
   // dropped: kMaxWaiting refusals wait, the one whose turn it is came more than kMaxWait before
-  // `now`, or Stop was called. One thread at a time.
+  // `now`, no thread can be started, or Stop was called. One thread at a time.
   bool Explain(std::shared_ptr<const RefusedRequest> refused,
                std::shared_ptr<const std::atomic<bool>> abandoned, Clock::time_point now,
                Done done);
@@ -90,7 +90,7 @@ class RefusalExplanations {
   const KubeletAllocation& kubelet_;
   // When the refusal came that is being explained; max(): there is none.
   std::atomic<Clock::time_point> came_{Clock::time_point::max()};
-  TaskQueue queue_{"refusals"};
+  TaskQueue queue_{"refusals", TaskQueue::kLinger};
 };
 
 }  // namespace alignd::allocation

@@ -213,9 +213,10 @@ class ControlServer::Service {
   }
 
   const ReportSources sources_;
-  TaskQueue reports_{"control"};
-  TaskQueue explanations_{"explain"};
-  TaskQueue switches_{"bypass"};  // an emergency switch waits for no explanation
+  TaskQueue reports_{"control", TaskQueue::kLinger};
+  TaskQueue explanations_{"explain", TaskQueue::kLinger};
+  // An emergency switch waits for no explanation, and never lacks a thread.
+  TaskQueue switches_{"bypass"};
   TopologyService topology_;
 };
 

@@ -153,13 +153,16 @@ void DecisionHistory::Follow(allocation::AllocationManager& allocation) {
 
 void DecisionHistory::Changed() {
   if (is_due_.exchange(true)) return;
-  queue_.PostAt(Clock::now() + pause_.load(), [this] {
+  const bool taken = queue_.PostAt(Clock::now() + pause_.load(), [this] {
     if (is_due_) Write();  // else Stop has written it
   });
+  // Without a thread, the next decision tries again.
+  if (!taken) is_due_ = false;
 }
 
 void DecisionHistory::Stop() {
   until_ = Clock::now() + settings_.last;
+  // If it lacks a thread, no write was posted.
   queue_.Post([this] {
     if ((is_due_ || has_repeats_) && log_ != nullptr) Write();
   });

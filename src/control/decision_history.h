@@ -105,7 +105,7 @@ class DecisionHistory {
   std::optional<Clock::time_point> written_;
   bool has_repeats_ = false;  // that are not saved; a write is posted
   bool has_failed_ = false;
-  TaskQueue queue_{"history"};
+  TaskQueue queue_{"history", TaskQueue::kLinger};
 };
 
 }  // namespace alignd::control

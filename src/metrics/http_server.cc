@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <deque>
 #include <exception>
-#include <system_error>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,22 +23,20 @@
 #include "host/descriptor.h"
 #include "metrics/deadline_stream.h"
 #include "sync/mutex.h"
+#include "sync/task_queue.h"
 
 namespace alignd::metrics {
 namespace {
 
-// The threads of one httplib::Server. A connection that finds too many others waiting is given to
-// `refuse` instead, on the thread that accepts.
+// The threads of one httplib::Server: one, and more while connections need them. If too many
+// connections wait, a further one is closed on the thread that accepts.
 class BoundedPool final : public httplib::TaskQueue {
  public:
-  // `refusing` is true while a task runs that is to close its connection.
-  BoundedPool(size_t threads, size_t max_waiting, std::atomic<bool>& refusing)
+  // `refusing` is true while a task runs that is to close its connection. Throws std::system_error
+  // if the system has no thread.
+  BoundedPool(size_t max_threads, size_t max_waiting, std::atomic<bool>& refusing)
       : max_waiting_(max_waiting), refusing_(refusing) {
-    try {
-      while (threads_.size() < threads) threads_.emplace_back([this] { Run(); });
-    } catch (const std::system_error&) {
-      if (threads_.empty()) throw;  // with fewer threads, others wait longer
-    }
+    while (threads_.size() < max_threads) threads_.emplace_back(/*is_first=*/threads_.empty());
   }
   BoundedPool(const BoundedPool&) = delete;
   BoundedPool& operator=(const BoundedPool&) = delete;
@@ -53,34 +51,39 @@ class BoundedPool final : public httplib::TaskQueue {
 
   // Runs what waits, and ends the threads.
   void shutdown() override {
-    {
-      const MutexLock lock(mutex_);
-      stopping_ = true;
-      wake_.NotifyAll();
-    }
-    for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.join();
-    }
+    for (Thread& thread : threads_) thread.queue.Stop();
   }
 
  private:
+  struct Thread {
+    explicit Thread(bool is_first)
+        : queue("metrics", is_first ? std::nullopt : std::optional(alignd::TaskQueue::kLinger)) {}
+
+    bool is_working = false;
+    alignd::TaskQueue queue;
+  };
+
   bool TryPush(const std::function<void()>& task) {
     const MutexLock lock(mutex_);
     if (tasks_.size() >= max_waiting_) return false;
     tasks_.push_back(task);
-    wake_.NotifyOne();
+    for (Thread& thread : threads_) {
+      if (thread.is_working) continue;
+      thread.is_working = thread.queue.Post([this, &thread] { Work(thread); });
+      if (thread.is_working) break;  // else there is no further thread, and those that work take it
+    }
     return true;
   }
 
-  void Run() {
-    (void)pthread_setname_np(pthread_self(), "metrics");
-    while (std::function<void()> task = Next()) task();
+  void Work(Thread& thread) {
+    while (const std::function<void()> task = Next(thread)) task();
   }
 
-  std::function<void()> Next() {
+  // Empty: no task waits.
+  std::function<void()> Next(Thread& thread) {
     const MutexLock lock(mutex_);
-    while (tasks_.empty() && !stopping_) wake_.Wait(mutex_);
-    if (tasks_.empty()) return {};
+    thread.is_working = !tasks_.empty();
+    if (!thread.is_working) return {};
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
     return task;
@@ -89,10 +92,8 @@ class BoundedPool final : public httplib::TaskQueue {
   const size_t max_waiting_;
   std::atomic<bool>& refusing_;
   Mutex mutex_;
-  CondVar wake_;
   std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);
-  bool stopping_ GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;
+  std::deque<Thread> threads_;  // last: their tasks use the others. `is_working`: under the mutex
 };
 
 // `[::1]:10271`, `10.0.0.1`, `localhost:80`, or this machine's name; also no Host at all, which

@@ -27,9 +27,10 @@ using HttpPages = std::map<std::string, std::function<HttpAnswer()>>;
 // GET and HEAD; one request per connection. No page can use anything from elsewhere, or be shown in
 // a frame. Thread-safe.
 //
-// Callers are not trusted: there are `threads` threads, at most `max_waiting` connections wait for
-// them, and further ones are closed at once. A connection has `request_within` for its request of
-// at most `max_request_bytes`, and `answer_within` to read the answer; a body is not read.
+// Callers are not trusted: there are at most `threads` threads, at most `max_waiting` connections
+// wait for them, and further ones are closed at once. A connection has `request_within` for its
+// request of at most `max_request_bytes`, and `answer_within` to read the answer; a body is not
+// read.
 class HttpServer {
  public:
   struct Settings {

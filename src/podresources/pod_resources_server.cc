@@ -104,7 +104,7 @@ class PodResourcesServer::Services {
   const allocation::AllocationManager& allocation_;
   const reconcile::ContainerRegistry& registry_;
   rpc::RateLimit limit_{kCallsPerSecond, kCallsAtOnce};
-  TaskQueue queue_{"pod-resources"};
+  TaskQueue queue_{"pod-resources", TaskQueue::kLinger};
 };
 
 Result<std::unique_ptr<PodResourcesServer>> PodResourcesServer::Start(

@@ -98,9 +98,15 @@ Method OnQueue(TaskQueue& queue, Method method) {
       return call.answer(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
                                       "too many calls wait for this service; try again later"));
     }
-    queue.Post([method, call = std::move(call)]() mutable {
+    const auto answer = call.answer;
+    const bool taken = queue.Post([method, call = std::move(call)]() mutable {
       if (!call.IsCancelled()) method(std::move(call));
     });
+    if (taken) return;
+    answer(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                        "alignd cannot start a thread for this call: it or the machine is at a "
+                        "limit of threads; raise TasksMax of alignd.service or kernel.threads-max, "
+                        "and try again"));
   };
 }
 

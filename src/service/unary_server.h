@@ -58,7 +58,8 @@ using StreamMethods = std::map<std::string, StreamMethod, std::less<>>;
 // The limit of calls that wait for one queue. Further calls get RESOURCE_EXHAUSTED.
 inline constexpr size_t kMaxWaiting = 100;
 
-// A method that runs on `queue`, where it may take long. The queue outlives the server.
+// A method that runs on `queue`, where it may take long. The queue outlives the server. A call for
+// which it has no thread gets RESOURCE_EXHAUSTED, too.
 Method OnQueue(TaskQueue& queue, Method method);
 
 // Whether the request was parsed. If not, the call has ended: with INTERNAL, as of grpc::Server, or

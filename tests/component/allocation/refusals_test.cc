@@ -184,8 +184,8 @@ TEST_F(Refusals, OfAFloodAreNotAllExplained) {
     ASSERT_TRUE(std::holds_alternative<Refusal>(outcome)) << TextOf(outcome);
     const std::string& text = std::get<Refusal>(outcome).message;
     EXPECT_NE(
-        text.find("Not explained: too many other refusals wait for their explanation. What would "
-                  "help: run \"alignctl why-not "),
+        text.find("Not explained: too many other refusals wait for their explanation, or no thread "
+                  "can be started. What would help: run \"alignctl why-not "),
         std::string::npos)
         << text;
   }

@@ -8,10 +8,12 @@
 
 #include <array>
 #include <future>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "edge/thread_names.h"
 #include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "process_fixture.h"
@@ -64,6 +66,23 @@ TEST_F(DaemonProcess, EverySignalThatEndsItLetsCallsFinishAndIsLogged) {
     EXPECT_NE(alignd_->Log().find("stopping: received " + name + "\n"), std::string::npos)
         << alignd_->Log();
   }
+}
+
+// gRPC would start up to 16 threads that run callbacks, depending on the CPUs of the machine.
+TEST_F(DaemonProcess, HasFewThreadsWithoutWork) {
+  StartRuntime();
+  StartProcess();
+  ASSERT_TRUE(Version().ok());
+  std::map<std::string, int> threads = testing::ThreadNames(alignd_->pid());
+  for (const std::string always :
+       {"alignd", "events", "services", "decision", "disk", "background", "io", "bypass", "log"}) {
+    EXPECT_EQ(threads[always], 1) << always;
+  }
+  for (const std::string sometimes :
+       {"refusals", "history", "control", "explain", "pod-resources"}) {
+    EXPECT_EQ(threads[sometimes], 0) << sometimes;
+  }
+  EXPECT_EQ(threads["nexting_thread"], 2);
 }
 
 TEST_F(DaemonProcess, ModesDoNotDependOnTheUmask) {

@@ -8,13 +8,16 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "edge/fake_tree.h"
 #include "edge/http_client.h"
+#include "edge/no_threads.h"
 #include "edge/process.h"
+#include "edge/thread_names.h"
 
 namespace alignd::metrics {
 namespace {
@@ -40,6 +43,12 @@ class HttpServerTest : public ::testing::Test {
         std::move(address),
         {{"/ok", [] { return HttpAnswer{.text = "ok"}; }},
          {"/bad", [] { return HttpAnswer{.status = 503, .text = "not ready\n"}; }},
+         {"/wait",
+          [this] {
+            ++waiting_;
+            EXPECT_TRUE(WaitUntil([this] { return goes_on_.load(); }));
+            return HttpAnswer{.text = "waited"};
+          }},
          {"/long", [] { return HttpAnswer{.text = std::string(kLongText, 'x')}; }}},
         std::move(settings));
   }
@@ -47,6 +56,10 @@ class HttpServerTest : public ::testing::Test {
     return Get(ConnectTcp(server_->port()), path, method);
   }
 
+  static int Threads() { return testing::ThreadNames()["metrics"]; }
+
+  std::atomic<int> waiting_ = 0;
+  std::atomic<bool> goes_on_ = false;
   std::atomic<int> failures_ = 0;
   std::atomic<int> servings_ = 0;
   std::atomic<int> served_port_ = 0;
@@ -185,6 +198,38 @@ TEST_F(HttpServerTest, ACallerThatDoesNotReadIsCutOff) {
   const host::Descriptor deaf = ConnectTcp(server_->port());
   ASSERT_TRUE(testing::SendText(deaf, "GET /long HTTP/1.1\r\n\r\n"));
   EXPECT_EQ(GetPage("/ok").status, 200);  // the only thread is free again
+}
+
+TEST_F(HttpServerTest, HasOneThreadAndMoreWhileCallersNeedThem) {
+  Start({.threads = 3});
+  EXPECT_EQ(GetPage("/ok").status, 200);
+  EXPECT_EQ(Threads(), 1);
+  std::vector<std::future<HttpReply>> callers;
+  for (int i = 0; i < 5; ++i) {
+    callers.push_back(std::async(std::launch::async, [this] { return GetPage("/wait"); }));
+  }
+  EXPECT_TRUE(WaitUntil([this] { return waiting_ == 3; }));
+  EXPECT_EQ(Threads(), 3);
+  goes_on_ = true;
+  for (auto& caller : callers) EXPECT_EQ(caller.get().status, 200);
+  EXPECT_TRUE(WaitUntil([] { return Threads() == 1; }));  // after TaskQueue::kLinger
+  EXPECT_EQ(GetPage("/ok").status, 200);
+}
+
+TEST_F(HttpServerTest, ServesCallersOneByOneIfNoFurtherThreadCanBeStarted) {
+  Start({.threads = 3});
+  EXPECT_EQ(GetPage("/ok").status, 200);
+  std::vector<host::Descriptor> callers;
+  const testing::NoThreads none;
+  for (int i = 0; i < 3; ++i) {
+    callers.push_back(ConnectTcp(server_->port()));
+    ASSERT_TRUE(testing::SendText(callers.back(), "GET /wait HTTP/1.1\r\nHost: [::1]\r\n\r\n"));
+  }
+  EXPECT_TRUE(WaitUntil([this] { return waiting_ == 1; }));
+  EXPECT_EQ(Threads(), 1);
+  goes_on_ = true;
+  for (const host::Descriptor& caller : callers) EXPECT_EQ(testing::ReadReply(caller).status, 200);
+  EXPECT_EQ(waiting_, 3);
 }
 
 TEST_F(HttpServerTest, AFloodOfConnectionsIsBoundedAndPasses) {

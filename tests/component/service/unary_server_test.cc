@@ -20,6 +20,7 @@
 #include "edge/fake_tree.h"
 #include "edge/hand_written.h"
 #include "edge/loop_thread.h"
+#include "edge/no_threads.h"
 #include "edge/raw_call.h"
 #include "rpc/unix_socket.h"
 #include "service/latest_message.h"
@@ -267,6 +268,20 @@ TEST_F(UnaryServerTest, RefusesWhatTheQueueCannotTake) {
             StatusCode::RESOURCE_EXHAUSTED);
   goes_on = true;
   while (queue_.size() > 0) usleep(1000);
+  EXPECT_EQ(CallUnary(caller_, kMethod, "later").message, "later");
+}
+
+TEST_F(UnaryServerTest, RefusesACallForWhichThereIsNoThread) {
+  TaskQueue rare("rare", TaskQueue::kLinger);
+  Serve({{"/test.Service/Before", Echo}, {kMethod, OnQueue(rare, Echo)}});
+  ASSERT_EQ(CallUnary(caller_, "/test.Service/Before", "connect").message, "connect");
+  {
+    const testing::NoThreads none;
+    const RawAnswer refused = CallUnary(caller_, kMethod, "none");
+    EXPECT_EQ(refused.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_NE(refused.status.error_message().find("raise TasksMax"), std::string::npos)
+        << refused.status.error_message();
+  }
   EXPECT_EQ(CallUnary(caller_, kMethod, "later").message, "later");
 }
 

@@ -2,11 +2,27 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <latch>
+#include <memory>
+#include <system_error>
+#include <thread>
 #include <vector>
+
+#include "edge/no_threads.h"
 
 namespace alignd {
 namespace {
+
+using testing::NoThreads;
+
+constexpr std::chrono::milliseconds kShort{1};
+constexpr std::chrono::hours kForever{1};
+
+void AwaitEndOfThread(const TaskQueue& queue) {
+  while (queue.has_thread()) std::this_thread::sleep_for(kShort);
+}
 
 TEST(TaskQueue, RunsTasksInTheOrderOfTheirPosting) {
   std::vector<int> order;  // used by the worker only, read after Stop
@@ -102,6 +118,137 @@ TEST(TaskQueue, KnowsItsOwnThread) {
   EXPECT_TRUE(on_own);
   EXPECT_FALSE(on_other);
   EXPECT_FALSE(queue.OnThisThread());
+}
+
+TEST(TaskQueue, HasAThreadFromTheBeginning) {
+  TaskQueue queue("permanent");
+  EXPECT_TRUE(queue.has_thread());
+  const NoThreads none;
+  std::promise<void> ran;
+  EXPECT_TRUE(queue.Post([&] { ran.set_value(); }));
+  ran.get_future().wait();
+  EXPECT_TRUE(queue.has_thread());
+}
+
+TEST(TaskQueue, HasAThreadOnlyWhileThereIsWork) {
+  TaskQueue queue("rare", kShort);
+  EXPECT_FALSE(queue.has_thread());
+  std::vector<int> order;  // used by the workers only
+  for (int round = 0; round < 20; ++round) {
+    std::latch first(1);
+    ASSERT_TRUE(queue.Post([&] {
+      first.wait();
+      order.push_back(2 * round);
+    }));
+    ASSERT_TRUE(queue.Post([&order, &queue, round] {
+      queue.AssertOnThisThread();
+      order.push_back(2 * round + 1);
+    }));
+    EXPECT_TRUE(queue.has_thread());
+    first.count_down();
+    AwaitEndOfThread(queue);
+    EXPECT_FALSE(queue.OnThisThread());
+  }
+  queue.Stop();
+  ASSERT_EQ(order.size(), 40U);
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+  EXPECT_FALSE(queue.Post([] {}));
+  EXPECT_FALSE(queue.PostAt(TaskQueue::Clock::now(), [] {}));
+  EXPECT_FALSE(queue.has_thread());
+}
+
+TEST(TaskQueue, StopsAtOnceWhileItsThreadIsIdle) {
+  TaskQueue queue("idle", kForever);
+  std::promise<void> ran;
+  ASSERT_TRUE(queue.Post([&] { ran.set_value(); }));
+  ran.get_future().wait();
+  queue.Stop();
+  EXPECT_FALSE(queue.has_thread());
+}
+
+TEST(TaskQueue, KeepsItsThreadForATaskWhoseTimeHasNotCome) {
+  TaskQueue queue("timers", kShort);
+  std::promise<void> ran;
+  ASSERT_TRUE(queue.PostAt(TaskQueue::Clock::now() + 50 * kShort, [&] { ran.set_value(); }));
+  EXPECT_TRUE(queue.has_thread());
+  ran.get_future().wait();
+  AwaitEndOfThread(queue);
+  ASSERT_TRUE(queue.PostAt(TaskQueue::Clock::now() + kForever, [] {}));
+  std::this_thread::sleep_for(20 * kShort);
+  EXPECT_TRUE(queue.has_thread());
+  queue.Stop();
+  EXPECT_FALSE(queue.has_thread());
+}
+
+// The thread ends and starts again in the midst of the posts.
+TEST(TaskQueue, KeepsTheOrderOfEachOfManyPostersAcrossThreads) {
+  constexpr size_t kPosters = 4;
+  constexpr int kEach = 300;
+  std::vector<std::vector<int>> order(kPosters);  // used by the workers only
+  std::atomic<int> at_a_time = 0;
+  std::atomic<bool> overlap = false;
+  TaskQueue queue("restarts", std::chrono::microseconds(20));
+  std::vector<std::thread> posters;
+  for (size_t p = 0; p < kPosters; ++p) {
+    posters.emplace_back([&, p] {
+      for (int i = 0; i < kEach; ++i) {
+        EXPECT_TRUE(queue.Post([&, p, i] {
+          if (++at_a_time > 1) overlap = true;
+          order[p].push_back(i);
+          --at_a_time;
+        }));
+        std::this_thread::sleep_for(std::chrono::microseconds(i % 150));
+      }
+    });
+  }
+  for (std::thread& poster : posters) poster.join();
+  queue.Stop();
+  EXPECT_FALSE(overlap);
+  for (const std::vector<int>& of_one : order) {
+    ASSERT_EQ(of_one.size(), static_cast<size_t>(kEach));
+    for (int i = 0; i < kEach; ++i) EXPECT_EQ(of_one[static_cast<size_t>(i)], i);
+  }
+}
+
+// Each task that was taken runs, whether Stop finds the thread running, idle or ended.
+TEST(TaskQueue, RunsWhatItTookBeforeAStopAtAnyTime) {
+  for (int round = 0; round < 100; ++round) {
+    TaskQueue queue("stops", std::chrono::microseconds(10 * (round % 10)));
+    std::atomic<int> taken = 0;
+    std::atomic<int> ran = 0;
+    std::thread poster([&] {
+      while (queue.Post([&] { ++ran; })) {
+        ++taken;
+        std::this_thread::sleep_for(std::chrono::microseconds(taken % 50));
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
+    queue.Stop();
+    poster.join();
+    EXPECT_EQ(ran, taken);
+    EXPECT_FALSE(queue.has_thread());
+  }
+}
+
+TEST(TaskQueue, RefusesATaskForWhichThereIsNoThread) {
+  TaskQueue queue("starved", kShort);
+  std::promise<void> before;
+  ASSERT_TRUE(queue.Post([&] { before.set_value(); }));
+  before.get_future().wait();
+  AwaitEndOfThread(queue);
+  const auto witness = std::make_shared<int>(0);
+  {
+    const NoThreads none;
+    EXPECT_FALSE(queue.Post([witness] { ADD_FAILURE() << "a refused task runs"; }));
+    EXPECT_FALSE(queue.PostAt(TaskQueue::Clock::now(), [witness] { ADD_FAILURE(); }));
+    EXPECT_FALSE(queue.has_thread());
+    EXPECT_THROW(TaskQueue("permanent"), std::system_error);
+  }
+  EXPECT_EQ(witness.use_count(), 1);
+  EXPECT_EQ(queue.size(), 0U);
+  std::promise<void> after;
+  EXPECT_TRUE(queue.Post([&] { after.set_value(); }));
+  after.get_future().wait();
 }
 
 TEST(TaskQueueDeathTest, EndsTheProgramOnAnotherThread) {
