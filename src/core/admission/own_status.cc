@@ -17,6 +17,10 @@ namespace {
 
 using cpumanager::CoreUse;
 using cpumanager::StaticPolicy;
+using topologymanager::HintList;
+using topologymanager::Hints;
+using topologymanager::HintsByResource;
+using topologymanager::TopologyHint;
 
 constexpr std::string_view kRemoveStatus =
     "let the scheduler decide again: create the pod anew, or remove the annotation";
@@ -305,16 +309,28 @@ std::optional<NumaMask> DecidedMemoryNodes(const Node& node, const Pod& pod) {
   return NodesWith(node, pod, IsMemoryAmount);
 }
 
-Pod WithDecidedNodes(const Node& node, Pod pod) {
-  if (!DecidedNodes(node, pod)) return pod;
-  ClaimedDevice place{.name = "numaNodeResources" + OfStatus(), .numa = {}};
-  for (const auto& [id, amounts] : pod.policies.numa_resources) place.numa.push_back(id);
-  if (node.topology.scope() == TopologyManagerScope::kPod) {
-    pod.claimed_devices.push_back(place);
-    return pod;
+HintsByResource DecidedHints(const Node& node, const Pod& pod,
+                             const std::vector<HintsByResource>& others) {
+  const std::optional<NumaMask> decided = DecidedNodes(node, pod);
+  const NumaMask nodes = decided.value_or(NumaMask()) & node.machine.numa_with_cpus();
+  if (nodes.empty() || std::ranges::all_of(others, &HintsByResource::empty)) return {};
+  return {{"numaNodeResources" + OfStatus(),
+           Hints({TopologyHint{.affinity = nodes, .preferred = true}})}};
+}
+
+Hints HintsWithin(const Hints& hints, NumaMask nodes) {
+  HintList listed;
+  for (const TopologyHint& hint : hints.listed()) {
+    if (hint.affinity && nodes.Contains(*hint.affinity)) listed.push_back(hint);
   }
-  for (Container& container : pod.containers) container.claimed_devices.push_back(place);
-  return pod;
+  if (hints.described() == nullptr) return {std::move(listed), hints};
+  topologymanager::DescribedHints described = *hints.described();
+  described.sets.within = described.sets.within & nodes;
+  for (topologymanager::Demand& demand : described.sets.demands) {
+    for (topologymanager::Place& place : demand.places) place.nodes = place.nodes & nodes;
+    std::erase_if(demand.places, [](const auto& place) { return place.nodes.empty(); });
+  }
+  return {std::move(listed), std::move(described)};
 }
 
 std::optional<Objection> ObjectionToResult(const Node& node, const Pod& pod,
