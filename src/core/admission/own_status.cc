@@ -51,16 +51,7 @@ Objection ObjectToCpus(const Pod& pod, const std::string& why) {
 // Source: koordinator pkg/scheduler/plugins/nodenumaresource/plugin.go, PreFilter (PodRequests).
 int64_t CpusTogether(const Pod& pod) {
   if (const int64_t whole = PodCpuBudget(pod); whole > 0) return whole;
-  constexpr int64_t kTooMany = CpuSet::kMaxCpu + 1;  // no sum overflows
-  int64_t running = 0;
-  int64_t largest_init = 0;
-  for (const Container& container : pod.containers) {
-    const int64_t sum =
-        std::min(kTooMany, running + std::min(kTooMany, ExclusiveCpuCount(pod, container)));
-    (container.kind == ContainerKind::kInit ? largest_init : running) =
-        container.kind == ContainerKind::kInit ? std::max(largest_init, sum) : sum;
-  }
-  return std::max(running, largest_init);
+  return PodExclusiveCpus(pod);
 }
 
 // Whether each container that is assigned something has it: its exclusive CPUs, or what else.

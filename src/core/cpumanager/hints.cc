@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <utility>
 #include <vector>
 
-#include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "core/cpumanager/core_use.h"
 #include "core/cpumanager/node_cpus.h"
@@ -51,31 +49,6 @@ HintsByResource CpuHints(Hints hints) { return {{"cpu", std::move(hints)}}; }
 CpuSet Reusable(const CpuState& state, const Pod& pod) {
   const auto reusable = state.reusable.find(pod.uid);
   return reusable == state.reusable.end() ? CpuSet{} : reusable->second - state.offline;
-}
-
-// The largest number of CPUs that the pod needs at one time: all app containers and sidecars, or an
-// init container with the sidecars before it. A sum above 2^63 - 1 saturates: both are impossible.
-// The kubelet's sum wraps around. Source: policy_static.go, podGuaranteedCPUs.
-int64_t PodExclusiveCpus(const Pod& pod) {
-  uint64_t apps = 0;
-  uint64_t sidecars = 0;
-  uint64_t init_peak = 0;
-  for (const Container& container : pod.containers) {
-    const auto cpus = static_cast<uint64_t>(ExclusiveCpuCount(pod, container));
-    switch (container.kind) {
-      case ContainerKind::kApp:
-        apps = SaturatingSum(apps, cpus);
-        break;
-      case ContainerKind::kSidecar:
-        sidecars = SaturatingSum(sidecars, cpus);
-        break;
-      case ContainerKind::kInit:
-        init_peak = std::max(init_peak, SaturatingSum(sidecars, cpus));
-        break;
-    }
-  }
-  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
-  return static_cast<int64_t>(std::min(std::max(SaturatingSum(apps, sidecars), init_peak), kMax));
 }
 
 Hints OfferedHints(const Machine& machine, const StaticPolicy& policy, const CpuSet& free,
