@@ -71,12 +71,16 @@ CpuSet FreeFor(const Node& node, const NodeState& state, const std::string& pod_
          node.cpu->reserved;
 }
 
+// The pods that have some of the CPUs, by UID: the state has no names. Empty: none has.
 std::string PodsWith(const NodeState& state, const CpuSet& cpus) {
+  constexpr int kMaxNamed = 5;
   std::string text;
+  int count = 0;
   for (const std::string& uid : PodsIn(state)) {
-    if (state.cpu.HeldBy(uid).Intersects(cpus)) text += (text.empty() ? "" : ", ") + uid;
+    if (!state.cpu.HeldBy(uid).Intersects(cpus)) continue;
+    if (++count <= kMaxNamed) text += (count == 1 ? "" : ", ") + uid;
   }
-  return text;
+  return count <= kMaxNamed ? text : text + " and " + std::to_string(count - kMaxNamed) + " more";
 }
 
 std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& state,
@@ -102,8 +106,11 @@ std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& st
   }
   if (const CpuSet taken = cpus - FreeFor(node, state, pod.uid); !taken.empty()) {
     const std::string owners = PodsWith(state, taken);
-    return ObjectToCpus(pod, "CPUs " + taken.ToString() + " are not free" +
-                                 (owners.empty() ? "" : ": pods with them are " + owners));
+    const std::string why = "CPUs " + Shown(taken) + " are not free";
+    if (owners.empty()) return ObjectToCpus(pod, why);
+    Objection objection = ObjectToCpus(pod, why + ": pods with them are " + owners);
+    objection.remedy = "wait until these pods end, or " + objection.remedy;
+    return objection;
   }
   return std::nullopt;
 }
