@@ -13,6 +13,7 @@
 #include "alignd/placement/node_input.h"
 #include "cli/cluster_input.h"
 #include "cli/documents.h"
+#include "cli/lstopo_file.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 #include "host/yaml.h"
@@ -29,10 +30,18 @@ Error BadFleet(std::string message, std::string remedy) {
   return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
 }
 
-// *.xml: of lstopo.
 bool IsManifestName(const std::string& name) {
   const std::string extension = fs::path(name).extension();
   return extension == ".yaml" || extension == ".yml" || extension == ".json" || extension == ".xml";
+}
+
+// Whether the file can say something about a node: not other XML than lstopo's, for example of a
+// virtual machine. One that cannot be read is an error where it is read for its content.
+bool IsOfNodes(const fs::path& file) {
+  if (!IsManifestName(file.filename())) return false;
+  if (file.extension() != ".xml") return true;
+  const Result<std::string> text = host::ReadFile(file, kMaxLstopoBytes);
+  return !text.ok() || !IsXml(*text) || IsLstopo(*text);
 }
 
 std::string KindOf(const std::string& json) {
@@ -213,7 +222,7 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
   Parts parts;
   std::vector<std::string> all_documents;
   for (const std::string& name : *names) {
-    if (!IsManifestName(name)) continue;
+    if (!IsOfNodes(directory / name)) continue;
     const std::string file = (directory / name).string();
     const Result<std::vector<std::string>> documents =
         ReadDocuments(file, FileOrigin::kInDirectory);
@@ -272,7 +281,7 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
       Result<FleetNode> node = ReadNodeDirectory(path, config);
       if (!node.ok()) return node.error();
       nodes.push_back(*std::move(node));
-    } else if (IsManifestName(name)) {
+    } else if (IsOfNodes(path)) {
       const Result<Done> added =
           AddNodesOfFile(path.string(), FileOrigin::kInDirectory, config, inputs);
       if (!added.ok()) return added;

@@ -167,6 +167,22 @@ bool IsXml(std::string_view text) {
   return first != std::string_view::npos && text[first] == '<';
 }
 
+bool IsLstopo(std::string_view text) {
+  size_t at = text.find('<');
+  // Before the root element: <?xml ...?>, <!DOCTYPE ...> and comments.
+  while (at != std::string_view::npos) {
+    const std::string_view element = text.substr(at);
+    if (!element.starts_with("<?") && !element.starts_with("<!")) {
+      constexpr std::string_view kRoot = "<topology";
+      return element.starts_with(kRoot) && element.size() > kRoot.size() &&
+             std::string_view(" \t\r\n>").find(element[kRoot.size()]) != std::string_view::npos;
+    }
+    const size_t end = text.find(element.starts_with("<!--") ? "-->" : ">", at);
+    at = end == std::string_view::npos ? end : text.find('<', end);
+  }
+  return false;
+}
+
 Result<std::string> NodeJsonOfLstopo(const std::string& xml, const LstopoLimits& limits) {
   if (xml.size() > kMaxLstopoBytes) {
     return BadLstopo("longer than " + std::to_string(kMaxLstopoBytes) + " bytes", kGiveOwnForm);

@@ -16,6 +16,9 @@ inline constexpr size_t kMaxLstopoBytes = size_t{16} << 20;
 // Whether the text is XML: it begins with '<'. No description in JSON or YAML does.
 bool IsXml(std::string_view text);
 
+// Whether the text is XML with the root element that lstopo writes, of whatever version.
+bool IsLstopo(std::string_view text);
+
 // What reading a file may take.
 struct LstopoLimits {
   uint32_t cpu_seconds = 20;

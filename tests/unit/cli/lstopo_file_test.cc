@@ -228,6 +228,16 @@ TEST(LstopoFile, SaysWhichLimitItExceeds) {
 #endif
 }
 
+TEST(LstopoFile, IsRecognizedByItsRootElement) {
+  EXPECT_TRUE(IsLstopo(LstopoXml()));
+  EXPECT_TRUE(IsLstopo("<?xml version=\"1.0\"?>\n<!-- <a> -->\n<topology>"));  // of hwloc 1
+  for (const char* const other :
+       {"", "<", "<?xml", "<!-- <topology version=\"2.0\">", "<topology", "<topologyX>",
+        "<domain type=\"kvm\"><cpu><topology sockets=\"1\"/></cpu></domain>"}) {
+    EXPECT_FALSE(IsLstopo(other)) << other;
+  }
+}
+
 // The line of /proc/PID/status that begins so.
 std::string StatusLine(pid_t process, const std::string& start) {
   std::ifstream file("/proc/" + std::to_string(process) + "/status");
@@ -308,6 +318,20 @@ TEST(LstopoFile, CommandsTakeItForANode) {
                               root + "config.yaml"});
   EXPECT_EQ(fitted.status, 0) << fitted.err;
   EXPECT_NE(fitted.out.find("placed on w1"), std::string::npos) << fitted.out;
+  // Other XML says nothing about a node. A file that lstopo was interrupted at does.
+  for (const char* const file : {"nodes/vm.xml", "nodes/w2/vm.xml"}) {
+    tree.Write({file, "<domain type='kvm'><cpu><topology sockets='1'/></cpu></domain>"});
+  }
+  tree.Write({"nodes/w2/node.xml", LstopoXml()});
+  const std::vector<std::string> fit = {"fit",          "-f",       root + "pod.yaml",   "--nodes",
+                                        root + "nodes", "--config", root + "config.yaml"};
+  const Printed beside = run(fit);
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_NE(beside.out.find("placed on w1"), std::string::npos) << beside.out;
+  for (const std::string& text : {std::string(), LstopoXml().substr(0, 500)}) {
+    tree.Write({"nodes/w3.xml", text});
+    EXPECT_EQ(run(fit).status, 2) << text;
+  }
   const Printed shown = run({"topology", "--node", root + "nodes/w1.xml", "-o", "json"});
   EXPECT_EQ(shown.status, 0) << shown.err;
   const Result<Machine> machine = MachineFromNodeJson(shown.out);
