@@ -13,6 +13,7 @@
 #include "alignd/placement/node_input.h"
 #include "cli/cluster_input.h"
 #include "cli/documents.h"
+#include "cli/lstopo_file.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 #include "host/yaml.h"
@@ -29,10 +30,18 @@ Error BadFleet(std::string message, std::string remedy) {
   return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
 }
 
-// *.xml: of lstopo.
 bool IsManifestName(const std::string& name) {
   const std::string extension = fs::path(name).extension();
   return extension == ".yaml" || extension == ".yml" || extension == ".json" || extension == ".xml";
+}
+
+// Whether the file can say something about a node: not other XML than lstopo's, for example of a
+// virtual machine. One that cannot be read is an error where it is read for its content.
+bool IsOfNodes(const fs::path& file) {
+  if (!IsManifestName(file.filename())) return false;
+  if (file.extension() != ".xml") return true;
+  const Result<std::string> text = host::ReadFile(file, kMaxLstopoBytes);
+  return !text.ok() || !IsXml(*text) || IsLstopo(*text);
 }
 
 std::string KindOf(const std::string& json) {
@@ -68,6 +77,7 @@ Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
 
 // What is read of all files and directories.
 struct Inputs {
+  int stop;  // as FleetSources
   std::vector<FleetNode> nodes;
   placement::ClusterObjects objects;
 
@@ -76,7 +86,7 @@ struct Inputs {
 
 Result<Done> AddNodesOfFile(const std::string& file, FileOrigin origin, const std::string& config,
                             Inputs& inputs) {
-  const Result<std::vector<std::string>> documents = ReadDocuments(file, origin);
+  const Result<std::vector<std::string>> documents = ReadDocuments(file, origin, inputs.stop);
   if (!documents.ok()) return documents.error();
   const std::string shown = file == kStream ? "standard input" : file;
   // A node would be left out.
@@ -207,16 +217,17 @@ Result<FleetNode> NodeOfObjects(const fs::path& directory, const Parts& parts,
                   "give one directory to each node, or all objects in one file");
 }
 
-Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string& config) {
+Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string& config,
+                                    int stop) {
   const Result<std::vector<std::string>> names = host::ListDirectory(directory);
   if (!names.ok()) return names.error();
   Parts parts;
   std::vector<std::string> all_documents;
   for (const std::string& name : *names) {
-    if (!IsManifestName(name)) continue;
+    if (!IsOfNodes(directory / name)) continue;
     const std::string file = (directory / name).string();
     const Result<std::vector<std::string>> documents =
-        ReadDocuments(file, FileOrigin::kInDirectory);
+        ReadDocuments(file, FileOrigin::kInDirectory, stop);
     if (!documents.ok()) return documents.error();
     // The pods that run would be left out.
     if (documents->empty()) return IsEmpty(file);
@@ -256,7 +267,7 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
                                  Inputs& inputs) {
   std::vector<FleetNode>& nodes = inputs.nodes;
   if (IsTree(directory)) {
-    Result<FleetNode> node = ReadNodeDirectory(directory, config);
+    Result<FleetNode> node = ReadNodeDirectory(directory, config, inputs.stop);
     if (!node.ok()) return node.error();
     nodes.push_back(*std::move(node));
     return Done{};
@@ -269,10 +280,10 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) {
       if (name.starts_with('.')) continue;
-      Result<FleetNode> node = ReadNodeDirectory(path, config);
+      Result<FleetNode> node = ReadNodeDirectory(path, config, inputs.stop);
       if (!node.ok()) return node.error();
       nodes.push_back(*std::move(node));
-    } else if (IsManifestName(name)) {
+    } else if (IsOfNodes(path)) {
       const Result<Done> added =
           AddNodesOfFile(path.string(), FileOrigin::kInDirectory, config, inputs);
       if (!added.ok()) return added;
@@ -320,7 +331,7 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources,
   if (std::ranges::count(sources.nodes, kStream) > 1) {
     return BadFleet("--nodes -: standard input is named twice", "name it once");
   }
-  Inputs inputs;
+  Inputs inputs{.stop = sources.stop, .nodes = {}, .objects = {}};
   if (sources.from_cluster) {
     Result<ListedCluster> listed = ReadCluster(sources.kubeconfig);
     if (!listed.ok()) return listed.error();

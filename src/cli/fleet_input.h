@@ -15,6 +15,7 @@ struct FleetSources {
   std::vector<std::string> devices;  // of all nodes, as placement::ParseDevices
   bool from_cluster = false;         // in place of `nodes`: those of the API server
   std::string kubeconfig = {};       // for it, as ReadCluster
+  int stop = -1;                     // as in LstopoLimits
 };
 
 // A KubeletConfiguration for all nodes, as JSON; empty if `file` is.
@@ -31,6 +32,7 @@ Result<std::string> ReadSharedConfig(const std::string& file);
 // - A file or a directory of a node can have a NodeResourceTopology object instead, with its Node
 //   and pods (placement::ClusterObjects). Objects in files are put together by the names of their
 //   nodes, and come after the other nodes. One that cannot be used is the problem of its node.
+// - Of *.xml in a directory, those are ignored that are XML of another program than lstopo.
 // `notes`: what was left out; nullptr: not wanted.
 // Errors: what is wrong with an input; as ReadCluster; the cluster has no Node.
 Result<std::vector<placement::FleetNode>> ReadFleet(const FleetSources& sources,

@@ -11,6 +11,7 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/base/numa_subsets.h"
 #include "core/device_states.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
@@ -98,6 +99,12 @@ bool IsSumOfCores(const Machine& machine, const CpuSet& whole, int count) {
   return sums.contains(count);
 }
 
+bool HasCoresOfDifferentSizes(const Machine& machine) {
+  return std::ranges::any_of(CoresIn(machine, machine.cpus()), [&](const auto& core) {
+    return core.second.Count() != machine.cpus_per_core();
+  });
+}
+
 class OwnCpusProperty : public testing::Test {
  protected:
   // A node, and what is free on it.
@@ -146,6 +153,24 @@ class OwnCpusProperty : public testing::Test {
       }
     }
     return places;
+  }
+
+  // Whether free whole cores have count_ CPUs: on as few NUMA nodes as all cores of the machine
+  // that do, if the policy requires that.
+  bool FitsOnWholeCores(TopologyManagerPolicy policy) const {
+    if (count_ % machine_->cpus_per_core() != 0) return false;
+    const auto is_sum = [&](NumaMask nodes, const CpuSet& of) {
+      const CpuSet cpus = machine_->CpusInNuma(nodes) & of;
+      return IsSumOfCores(*machine_, WholeCoresByDefinition(*machine_, cpus), count_);
+    };
+    int fewest = policy == TopologyManagerPolicy::kSingleNumaNode ? 1 : 0;
+    bool fits = false;
+    ForEachSubset(machine_->numa_with_cpus(), [&](NumaMask nodes) {
+      if (fewest == 0 && is_sum(nodes, machine_->cpus())) fewest = nodes.Count();
+      const bool may_be = policy == TopologyManagerPolicy::kBestEffort || nodes.Count() == fewest;
+      fits = fits || (may_be && is_sum(nodes, free_));
+    });
+    return fits;
   }
 
   Random random_;
@@ -286,9 +311,11 @@ TEST_F(OwnCpusProperty, AnExclusivePolicyIsFollowedWhereThatCostsNothing) {
   EXPECT_GT(together, 0);
 }
 
-// The hints are those of a node on which nothing else is free.
+// The hints are those of a node on which nothing else is free. Where cores have different sizes,
+// they count which numbers of CPUs whole cores have.
 TEST_F(OwnCpusProperty, TheAlignmentCountsWhatThePodCanHave) {
   std::map<bool, int> aligned;
+  std::map<bool, int> of_any_size;
   for (int round = Iterations(500); round > 0; --round) {
     ASSERT_NO_FATAL_FAILURE(Draw());
     KubeletConfig config = node_->config;
@@ -306,6 +333,11 @@ TEST_F(OwnCpusProperty, TheAlignmentCountsWhatThePodCanHave) {
         for (const auto& [core, cpus] : CoresIn(*machine_, free_)) usable.Add(cpus.First());
       }
       const Admission ours = DecideOn(*node, state_, PodOf(count_, {.required_bind = bind}));
+      if (bind == Bind::kFullPcpus && HasCoresOfDifferentSizes(*machine_)) {
+        ASSERT_EQ(ours.admitted(), FitsOnWholeCores(config.topology_manager_policy)) << Where();
+        ++of_any_size[ours.admitted()];
+        continue;
+      }
       const Admission plain =
           DecideOn(*node, WithoutFree(state_, free_ - usable), PodOf(count_, {}));
       ASSERT_EQ(ours.decisions.at(0).affinity, plain.decisions.at(0).affinity) << Where();
@@ -326,6 +358,8 @@ TEST_F(OwnCpusProperty, TheAlignmentCountsWhatThePodCanHave) {
   }
   EXPECT_GT(aligned[true], 0);
   EXPECT_GT(aligned[false], 0);
+  EXPECT_GT(of_any_size[true], 0);
+  EXPECT_GT(of_any_size[false], 0);
 }
 
 }  // namespace

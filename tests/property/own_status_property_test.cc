@@ -31,6 +31,7 @@ KubeletConfig OwnStatusConfig(const Machine& machine, Random& random) {
        TopologyManagerPolicy::kBestEffort, TopologyManagerPolicy::kBestAttainable,
        TopologyManagerPolicy::kRestricted, TopologyManagerPolicy::kSingleNumaNode});
   if (random.OnceIn(2)) config.topology_manager_scope = TopologyManagerScope::kPod;
+  if (random.OnceIn(3)) config.compatibility = Compatibility::k1_20;
   if (random.OnceIn(2)) return config;
   config.memory_manager_policy = MemoryManagerPolicy::kStatic;
   config.eviction_hard_memory = "";
@@ -117,6 +118,9 @@ class OwnStatusProperty : public testing::Test {
     for (const auto& [name, value] : node_->config.cpu_manager_policy_options) text += " " + name;
     if (pod_.policies.required_bind)
       text += " " + std::string(ToString(*pod_.policies.required_bind));
+    if (memory_node_) text += " memory on " + std::to_string(*memory_node_);
+    if (node_->config.compatibility == Compatibility::k1_20) text += " as 1.20";
+    if (node_->topology.scope() == TopologyManagerScope::kPod) text += " scope pod";
     return text;
   }
 
@@ -172,6 +176,35 @@ class OwnStatusProperty : public testing::Test {
         ASSERT_TRUE(ours.preferred) << Where();
       } else if (i < on_empty.size()) {
         ASSERT_FALSE(topologymanager::AlignsBetter(*on_empty[i].affinity, ours)) << Where();
+        if (!on_empty[i].affinity->preferred) return;
+      }
+    }
+    CheckPlaces(admission);
+  }
+
+  // Of a pod that is aligned as well as on the empty node: CPUs and memory are on the same NUMA
+  // nodes. As 1.20 merges, these only have nodes in common.
+  void CheckPlaces(const Admission& admission) const {
+    std::map<std::string, std::vector<NumaMask>> places;  // CPUs, memory
+    for (const auto& [name, assignment] : admission.assignments) {
+      const bool is_pod = node_->topology.scope() == TopologyManagerScope::kPod;
+      std::vector<NumaMask>& of_unit = places[is_pod ? "" : name];
+      of_unit.resize(2);
+      of_unit[0] = of_unit[0] | machine_->NumaOf(assignment.exclusive);
+      of_unit[1] = of_unit[1] | machine_->MaskOfIds({assignment.memory_nodes.begin(),
+                                                     assignment.memory_nodes.end()});
+    }
+    for (const auto& [name, of_unit] : places) {
+      const NumaMask cpus = of_unit[0];
+      const NumaMask memory = of_unit[1];
+      if (node_->topology.kind() == TopologyManagerPolicy::kSingleNumaNode) {
+        ASSERT_EQ((cpus | memory).Count(), 1) << Where();
+      }
+      if (memory.empty()) continue;
+      if (node_->config.compatibility == Compatibility::k1_20) {
+        ASSERT_TRUE(cpus.Intersects(memory)) << Where();
+      } else {
+        ASSERT_EQ(cpus, memory) << Where();
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "alignd/admission/admission.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "alignd/admission/own_policy.h"
@@ -24,6 +25,7 @@ using topologymanager::TopologyHint;
 
 // The answers of all hint providers, in the kubelet's order: devices, CPUs, memory.
 using Answers = std::vector<HintsByResource>;
+constexpr size_t kMemoryAnswer = 2;
 
 // Whether the topology policy may refuse, or takes every merged hint, as best-effort does.
 enum class Alignment { kByPolicy, kBestEffort };
@@ -142,14 +144,14 @@ class PodAdmission {
   // Source: scope_pod.go, admitUsingPodResources.
   std::optional<Refusal> DecideWholePod() {
     Answers answers = WholePodAnswers(node_, cpu_, next_, pod_);
-    AddClaimed(pod_.claimed_devices, answers);
+    AddPlaces(pod_.claimed_devices, answers);
     const MergedHint merged = MergeForPod(answers);
     if (refused_at_) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       next_.affinities[{pod_.uid, container.name}] = merged.hint;
     }
-    WholePodPlacement placement =
-        AllocateWholePod(node_, cpu_, pod_, merged.hint, preferred_, next_);
+    WholePodPlacement placement = AllocateWholePod(node_, cpu_, pod_, merged.hint,
+                                                   MemoryAffinity(merged.hint), preferred_, next_);
     for (ContainerDecision& decision : decisions_) decision.memory_exact = placement.memory_exact;
     if (placement.refusal) refused_at_ = {placement.container, placement.by};
     return std::move(placement.refusal);
@@ -203,7 +205,7 @@ class PodAdmission {
     answers.push_back(node_.memory ? memorymanager::ContainerHints(node_.machine, *node_.memory,
                                                                    next_.memory, pod_, container)
                                    : HintsByResource{});
-    AddClaimed(container.claimed_devices, answers);
+    AddPlaces(container.claimed_devices, answers);
     return answers;
   }
 
@@ -215,14 +217,24 @@ class PodAdmission {
     answers.push_back(
         node_.memory ? memorymanager::PodHints(node_.machine, *node_.memory, next_.memory, pod_)
                      : HintsByResource{});
-    AddClaimed(pod_.claimed_devices, answers);
+    AddPlaces(pod_.claimed_devices, answers);
     return answers;
   }
 
-  // Pods without claimed devices are asked about as by the kubelet.
-  void AddClaimed(const std::vector<ClaimedDevice>& devices, Answers& answers) const {
+  // Pods without claimed devices and decisions are asked about as by the kubelet.
+  void AddPlaces(const std::vector<ClaimedDevice>& devices, Answers& answers) const {
     HintsByResource claimed = ClaimedHints(node_.machine, devices, answers);
+    HintsByResource decided = DecidedHints(node_, pod_, answers);
     if (!claimed.empty()) answers.push_back(std::move(claimed));
+    if (!decided.empty()) answers.push_back(std::move(decided));
+    // best-effort admits memory on other NUMA nodes than the CPUs. Without a common NUMA node, it
+    // would align nothing.
+    if (topology_.kind() == TopologyManagerPolicy::kBestEffort) return;
+    if (const std::optional<NumaMask> nodes = DecidedMemoryNodes(node_, pod_)) {
+      for (auto& [type, hints] : answers[kMemoryAnswer]) {
+        if (hints) hints = HintsWithin(*hints, *nodes);
+      }
+    }
   }
 
   void Note(const Container& container, const Answers& answers, const TopologyHint& merged) {
@@ -261,7 +273,8 @@ class PodAdmission {
     return std::move(memory.refusal);
   }
 
-  // A scheduler can decide on CPUs and memory of different NUMA nodes.
+  // A scheduler can decide on CPUs and memory of different NUMA nodes. Only best-effort, and no
+  // topology policy, admit that.
   TopologyHint MemoryAffinity(const TopologyHint& affinity) const {
     const std::optional<NumaMask> decided = DecidedMemoryNodes(node_, pod_);
     if (!decided) return affinity;
@@ -288,7 +301,7 @@ class PodAdmission {
 Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& asking,
                            const PreferredAllocationFn& preferred) {
   const Pod free_pod = WithoutDecision(asking);
-  const Pod pod = WithDecidedNodes(node, WithOpenDecision(node, state, asking));
+  const Pod pod = WithOpenDecision(node, state, asking);
   const PodPolicies chosen = ChosenPolicies(node, pod.policies);
   const cpumanager::StaticPolicy free_cpu = CpuPolicyWith(node, chosen);
   cpumanager::StaticPolicy policy = free_cpu;
@@ -322,9 +335,9 @@ Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
   if (auto refusal = RefuseOwnPolicy(node, state, pod)) {
     return {std::move(refusal), std::nullopt, {}, state, {}};
   }
-  if (!node.cpu || pod.policies == PodPolicies()) {
-    return PodAdmission(node, state, pod, preferred).Run(state);
-  }
+  if (pod.policies == PodPolicies()) return PodAdmission(node, state, pod, preferred).Run(state);
+  // What the pod has, it keeps: here, a decision can only have come later.
+  if (!node.cpu) return PodAdmission(node, state, WithoutDecision(pod), preferred).Run(state);
   return AdmitWithOwnCpus(node, state, pod, preferred);
 }
 

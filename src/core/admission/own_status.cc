@@ -17,6 +17,10 @@ namespace {
 
 using cpumanager::CoreUse;
 using cpumanager::StaticPolicy;
+using topologymanager::HintList;
+using topologymanager::Hints;
+using topologymanager::HintsByResource;
+using topologymanager::TopologyHint;
 
 constexpr std::string_view kRemoveStatus =
     "let the scheduler decide again: create the pod anew, or remove the annotation";
@@ -47,16 +51,7 @@ Objection ObjectToCpus(const Pod& pod, const std::string& why) {
 // Source: koordinator pkg/scheduler/plugins/nodenumaresource/plugin.go, PreFilter (PodRequests).
 int64_t CpusTogether(const Pod& pod) {
   if (const int64_t whole = PodCpuBudget(pod); whole > 0) return whole;
-  constexpr int64_t kTooMany = CpuSet::kMaxCpu + 1;  // no sum overflows
-  int64_t running = 0;
-  int64_t largest_init = 0;
-  for (const Container& container : pod.containers) {
-    const int64_t sum =
-        std::min(kTooMany, running + std::min(kTooMany, ExclusiveCpuCount(pod, container)));
-    (container.kind == ContainerKind::kInit ? largest_init : running) =
-        container.kind == ContainerKind::kInit ? std::max(largest_init, sum) : sum;
-  }
-  return std::max(running, largest_init);
+  return PodExclusiveCpus(pod);
 }
 
 // Whether each container that is assigned something has it: its exclusive CPUs, or what else.
@@ -76,12 +71,16 @@ CpuSet FreeFor(const Node& node, const NodeState& state, const std::string& pod_
          node.cpu->reserved;
 }
 
+// The pods that have some of the CPUs, by UID: the state has no names. Empty: none has.
 std::string PodsWith(const NodeState& state, const CpuSet& cpus) {
+  constexpr int kMaxNamed = 5;
   std::string text;
+  int count = 0;
   for (const std::string& uid : PodsIn(state)) {
-    if (state.cpu.HeldBy(uid).Intersects(cpus)) text += (text.empty() ? "" : ", ") + uid;
+    if (!state.cpu.HeldBy(uid).Intersects(cpus)) continue;
+    if (++count <= kMaxNamed) text += (count == 1 ? "" : ", ") + uid;
   }
-  return text;
+  return count <= kMaxNamed ? text : text + " and " + std::to_string(count - kMaxNamed) + " more";
 }
 
 std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& state,
@@ -107,8 +106,11 @@ std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& st
   }
   if (const CpuSet taken = cpus - FreeFor(node, state, pod.uid); !taken.empty()) {
     const std::string owners = PodsWith(state, taken);
-    return ObjectToCpus(pod, "CPUs " + taken.ToString() + " are not free" +
-                                 (owners.empty() ? "" : ": pods with them are " + owners));
+    const std::string why = "CPUs " + Shown(taken) + " are not free";
+    if (owners.empty()) return ObjectToCpus(pod, why);
+    Objection objection = ObjectToCpus(pod, why + ": pods with them are " + owners);
+    objection.remedy = "wait until these pods end, or " + objection.remedy;
+    return objection;
   }
   return std::nullopt;
 }
@@ -305,16 +307,28 @@ std::optional<NumaMask> DecidedMemoryNodes(const Node& node, const Pod& pod) {
   return NodesWith(node, pod, IsMemoryAmount);
 }
 
-Pod WithDecidedNodes(const Node& node, Pod pod) {
-  if (!DecidedNodes(node, pod)) return pod;
-  ClaimedDevice place{.name = "numaNodeResources" + OfStatus(), .numa = {}};
-  for (const auto& [id, amounts] : pod.policies.numa_resources) place.numa.push_back(id);
-  if (node.topology.scope() == TopologyManagerScope::kPod) {
-    pod.claimed_devices.push_back(place);
-    return pod;
+HintsByResource DecidedHints(const Node& node, const Pod& pod,
+                             const std::vector<HintsByResource>& others) {
+  const std::optional<NumaMask> decided = DecidedNodes(node, pod);
+  const NumaMask nodes = decided.value_or(NumaMask()) & node.machine.numa_with_cpus();
+  if (nodes.empty() || std::ranges::all_of(others, &HintsByResource::empty)) return {};
+  return {{"numaNodeResources" + OfStatus(),
+           Hints({TopologyHint{.affinity = nodes, .preferred = true}})}};
+}
+
+Hints HintsWithin(const Hints& hints, NumaMask nodes) {
+  HintList listed;
+  for (const TopologyHint& hint : hints.listed()) {
+    if (hint.affinity && nodes.Contains(*hint.affinity)) listed.push_back(hint);
   }
-  for (Container& container : pod.containers) container.claimed_devices.push_back(place);
-  return pod;
+  if (hints.described() == nullptr) return {std::move(listed), hints};
+  topologymanager::DescribedHints described = *hints.described();
+  described.sets.within = described.sets.within & nodes;
+  for (topologymanager::Demand& demand : described.sets.demands) {
+    for (topologymanager::Place& place : demand.places) place.nodes = place.nodes & nodes;
+    std::erase_if(demand.places, [](const auto& place) { return place.nodes.empty(); });
+  }
+  return {std::move(listed), std::move(described)};
 }
 
 std::optional<Objection> ObjectionToResult(const Node& node, const Pod& pod,

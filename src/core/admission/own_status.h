@@ -11,6 +11,7 @@
 #include "alignd/admission/node_state.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/pod/pod.h"
+#include "alignd/topologymanager/hint.h"
 #include "core/admission/own_cpus.h"
 
 namespace alignd::admission {
@@ -35,9 +36,14 @@ std::optional<Objection> ObjectionToStatus(const Node& node, const NodeState& st
 void RestrictToDecided(const Node& node, const NodeState& state, const Pod& pod,
                        cpumanager::StaticPolicy& policy);
 
-// The pod, with the NUMA nodes of numaNodeResources as places that its CPUs and memory are aligned
-// with.
-Pod WithDecidedNodes(const Node& node, Pod pod);
+// The NUMA nodes of numaNodeResources as a place with which the pod's CPUs, memory and devices are
+// aligned: one preferred hint. No answer if they have no CPUs, or if no other provider has
+// answered.
+topologymanager::HintsByResource DecidedHints(
+    const Node& node, const Pod& pod, const std::vector<topologymanager::HintsByResource>& others);
+
+// Those of the hints that lie within the NUMA nodes.
+topologymanager::Hints HintsWithin(const topologymanager::Hints& hints, NumaMask nodes);
 
 // The NUMA nodes of numaNodeResources; nullopt: it names none.
 std::optional<NumaMask> DecidedNodes(const Node& node, const Pod& pod);

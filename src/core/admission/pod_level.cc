@@ -73,6 +73,7 @@ std::vector<HintsByResource> WholePodAnswers(const Node& node, const cpumanager:
 
 WholePodPlacement AllocateWholePod(const Node& node, const cpumanager::StaticPolicy* cpu,
                                    const Pod& pod, const TopologyHint& affinity,
+                                   const TopologyHint& memory_affinity,
                                    const devicemanager::PreferredAllocationFn& preferred,
                                    NodeState& state) {
   for (const Container& container : pod.containers) {
@@ -88,7 +89,7 @@ WholePodPlacement AllocateWholePod(const Node& node, const cpumanager::StaticPol
   }
   if (!node.memory) return {};
   memorymanager::Placement memory =
-      memorymanager::AllocateWholePod(node.machine, pod, affinity, state.memory);
+      memorymanager::AllocateWholePod(node.machine, pod, memory_affinity, state.memory);
   return {std::move(memory.refusal), first, RefusedBy::kMemory, memory.exact};
 }
 

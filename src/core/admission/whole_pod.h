@@ -31,11 +31,13 @@ struct WholePodPlacement {
 };
 
 // Allocates CPUs and memory to the pod and its containers. `pod` has containers. Its devices are
-// allocated when its containers start (StartPod), or now if the node does so. After a refusal,
+// allocated when its containers start (StartPod), or now if the node does so. `memory_affinity`:
+// where its memory is; it differs from `affinity` if a scheduler has decided so. After a refusal,
 // discard `state`.
 // Source: kubelet pkg/kubelet/cm/topologymanager/scope.go, allocatePodAlignedResources.
 WholePodPlacement AllocateWholePod(const Node& node, const cpumanager::StaticPolicy* cpu,
                                    const Pod& pod, const topologymanager::TopologyHint& affinity,
+                                   const topologymanager::TopologyHint& memory_affinity,
                                    const devicemanager::PreferredAllocationFn& preferred,
                                    NodeState& state);
 

@@ -70,11 +70,16 @@ ChosenCpus ChooseWhole(const Machine& machine, const StaticPolicy& policy, const
   const PolicyOptions options = OptionsOf(policy);
   const Result<CpuSet> cpus = ChooseCpus(machine, options, offered, affinity, count);
   if (cpus.ok() && WholeCoresIn(machine, *cpus) == *cpus) return {.cpus = *cpus};
+  const auto of_any_size = [&](const CpuSet& from) {
+    return ChooseForResize(machine, options,
+                           {.kept = {}, .offered = from, .count = count, .nodes = {}});
+  };
   const CpuSet near = affinity.affinity ? machine.CpusInNuma(*affinity.affinity) : machine.cpus();
-  const Result<CpuSet> of_any_size = ChooseForResize(
-      machine, options, {.kept = {}, .offered = offered & near, .count = count, .nodes = {}});
-  if (of_any_size.ok()) return {.cpus = *of_any_size};
-  return {.refusal = NotAligned(of_any_size.error().message)};
+  Result<CpuSet> whole = of_any_size(offered & near);
+  // A policy that admits an affinity that is not preferred does not require it.
+  if (!whole.ok() && !affinity.preferred) whole = of_any_size(offered);
+  if (whole.ok()) return {.cpus = *std::move(whole)};
+  return {.refusal = NotAligned(whole.error().message)};
 }
 
 }  // namespace

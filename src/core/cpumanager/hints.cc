@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <utility>
 #include <vector>
 
-#include "alignd/base/saturating_sum.h"
+#include "alignd/base/numa_subsets.h"
 #include "alignd/cpumanager/static_policy.h"
+#include "core/cpumanager/core_sum.h"
 #include "core/cpumanager/core_use.h"
 #include "core/cpumanager/node_cpus.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -20,6 +20,7 @@ using topologymanager::DescribedHints;
 using topologymanager::HintList;
 using topologymanager::Hints;
 using topologymanager::HintsByResource;
+using topologymanager::TopologyHint;
 
 // The fewest NUMA nodes that have `request` CPUs in all, taken and reserved ones included. All of
 // them if the request is larger than the machine.
@@ -53,35 +54,51 @@ CpuSet Reusable(const CpuState& state, const Pod& pod) {
   return reusable == state.reusable.end() ? CpuSet{} : reusable->second - state.offline;
 }
 
-// The largest number of CPUs that the pod needs at one time: all app containers and sidecars, or an
-// init container with the sidecars before it. A sum above 2^63 - 1 saturates: both are impossible.
-// The kubelet's sum wraps around. Source: policy_static.go, podGuaranteedCPUs.
-int64_t PodExclusiveCpus(const Pod& pod) {
-  uint64_t apps = 0;
-  uint64_t sidecars = 0;
-  uint64_t init_peak = 0;
-  for (const Container& container : pod.containers) {
-    const auto cpus = static_cast<uint64_t>(ExclusiveCpuCount(pod, container));
-    switch (container.kind) {
-      case ContainerKind::kApp:
-        apps = SaturatingSum(apps, cpus);
-        break;
-      case ContainerKind::kSidecar:
-        sidecars = SaturatingSum(sidecars, cpus);
-        break;
-      case ContainerKind::kInit:
-        init_peak = std::max(init_peak, SaturatingSum(sidecars, cpus));
-        break;
-    }
+// Whether a number of CPUs does not say whether whole cores have as many.
+bool HasOddCores(const Machine& machine) {
+  return std::ranges::any_of(machine.cores(), [&](const CpuGroup& core) {
+    return core.cpus.Count() != machine.cpus_per_core();
+  });
+}
+
+// Whether whole cores of these CPUs have `count` CPUs in all.
+bool AddUp(const Machine& machine, const CpuSet& cpus, int64_t count) {
+  std::vector<const CpuGroup*> cores;
+  for (const CpuGroup& core : machine.cores()) {
+    if (cpus.Contains(core.cpus)) cores.push_back(&core);
   }
-  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
-  return static_cast<int64_t>(std::min(std::max(SaturatingSum(apps, sidecars), init_peak), kMax));
+  return count <= cpus.Count() && CoreSum(std::move(cores), static_cast<int>(count)).IsPossible();
+}
+
+// With CoreUse::kWhole, of the hints those for sets of NUMA nodes with whole cores that have
+// exactly `request` CPUs in all. Preferred is the smallest number of nodes that has such cores,
+// taken and reserved ones included.
+Hints WholeCoreHints(const Machine& machine, const Hints& hints, const CpuSet& offered,
+                     int64_t request) {
+  if (hints.described() == nullptr) return hints;
+  DescribedHints described = *hints.described();
+  described.preferred_nodes = 0;
+  ForEachSubset(machine.numa_with_cpus(), [&](NumaMask nodes) {
+    if (described.preferred_nodes == 0 && AddUp(machine, machine.CpusInNuma(nodes), request)) {
+      described.preferred_nodes = nodes.Count();
+    }
+  });
+  HintList whole;
+  for (const TopologyHint& hint : hints.All()) {
+    if (!AddUp(machine, offered & machine.CpusInNuma(*hint.affinity), request)) continue;
+    whole.push_back({hint.affinity, described.IsPreferred(*hint.affinity)});
+  }
+  return whole;
 }
 
 Hints OfferedHints(const Machine& machine, const StaticPolicy& policy, const CpuSet& free,
                    const CpuSet& reusable, const CpuSet& held, int64_t request) {
   const CpuSet offered = Offered(machine, policy, free | reusable, reusable, held);
-  return HintsOver(machine, policy.options, offered, offered & reusable, request);
+  Hints hints = HintsOver(machine, policy.options, offered, offered & reusable, request);
+  // More sets are too many to list: their containers are refused when their CPUs are chosen.
+  const bool is_listed = machine.numa_with_cpus().Count() <= Hints::kNodesShownFully;
+  if (policy.cores != CoreUse::kWhole || !is_listed || !HasOddCores(machine)) return hints;
+  return WholeCoreHints(machine, hints, offered, request);
 }
 
 }  // namespace

@@ -22,4 +22,10 @@ int64_t ExclusiveCpuCount(const Pod& pod, const Container& container);
 // Source: policy_static.go, podGuaranteedCPUs.
 int64_t PodCpuBudget(const Pod& pod);
 
+// The largest number of exclusive CPUs that the containers need at one time: all app containers and
+// sidecars, or an init container with the sidecars before it. A sum above 2^63 - 1 saturates: both
+// are impossible. The kubelet's sum wraps around.
+// Source: policy_static.go, podGuaranteedCPUs.
+int64_t PodExclusiveCpus(const Pod& pod);
+
 }  // namespace alignd

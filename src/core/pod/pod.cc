@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "alignd/base/saturating_sum.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd {
@@ -110,6 +111,28 @@ int64_t PodCpuBudget(const Pod& pod) {
   if (pod.pod_level_managers != PodLevelManagers::kPod || !HasPodLevelResources(pod)) return 0;
   const Quantity* const cpu = Find(pod.pod_level->requests, "cpu");
   return cpu == nullptr || !IsPinned(pod) ? 0 : WholeCpus(*cpu);
+}
+
+int64_t PodExclusiveCpus(const Pod& pod) {
+  uint64_t apps = 0;
+  uint64_t sidecars = 0;
+  uint64_t init_peak = 0;
+  for (const Container& container : pod.containers) {
+    const auto cpus = static_cast<uint64_t>(ExclusiveCpuCount(pod, container));
+    switch (container.kind) {
+      case ContainerKind::kApp:
+        apps = SaturatingSum(apps, cpus);
+        break;
+      case ContainerKind::kSidecar:
+        sidecars = SaturatingSum(sidecars, cpus);
+        break;
+      case ContainerKind::kInit:
+        init_peak = std::max(init_peak, SaturatingSum(sidecars, cpus));
+        break;
+    }
+  }
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(std::min(std::max(SaturatingSum(apps, sidecars), init_peak), kMax));
 }
 
 int ExclusiveCpus(const Pod& pod, const Container& container) {

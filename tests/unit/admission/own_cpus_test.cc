@@ -39,6 +39,35 @@ TEST_F(OwnCpusTest, FullPcpusCountsOnlyWholeCores) {
   EXPECT_TRUE(FitsWithoutOthers(node_, half, Requiring(kFull, "full", "2")));
 }
 
+// NUMA node 0 has whole cores of 2 and 2 CPUs, node 1 of 2 and 1: only the latter make up 3.
+TEST_F(OwnCpusTest, FullPcpusFindsTheNumaNodeWhoseCoresAddUp) {
+  const Machine machine = WithoutCpus(MakeMachine("socket:2 numa:1 core:3 thread:2"), {6, 7, 11});
+  for (const auto policy :
+       {TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort,
+        TopologyManagerPolicy::kBestAttainable, TopologyManagerPolicy::kRestricted,
+        TopologyManagerPolicy::kSingleNumaNode}) {
+    for (const auto scope : {TopologyManagerScope::kContainer, TopologyManagerScope::kPod}) {
+      KubeletConfig config = ConfigOf();
+      config.topology_manager_policy = policy;
+      config.topology_manager_scope = scope;
+      const Result<Node> node = Node::Make(machine, config);
+      ASSERT_TRUE(node.ok()) << node.error().Text();
+      const NodeState empty = NodeState::Initial(*node);
+      const Admission admission = Decide(*node, empty, Requiring(kFull, "p", "3"));
+      ASSERT_TRUE(admission.admitted()) << ToString(policy) << admission.refusal->message;
+      EXPECT_EQ(admission.next.cpu.HeldBy("p").ToString(), "8-10") << ToString(policy);
+      // Beside a device of NUMA node 0, there are no such cores.
+      Pod beside = Requiring(kFull, "p", "3");
+      beside.claimed_devices = {{"gpu", {0}}};
+      beside.containers.front().claimed_devices = beside.claimed_devices;
+      // best-attainable: the empty node offers nothing better.
+      const bool refuses = policy == TopologyManagerPolicy::kRestricted ||
+                           policy == TopologyManagerPolicy::kSingleNumaNode;
+      EXPECT_EQ(Decide(*node, empty, beside).admitted(), !refuses) << ToString(policy);
+    }
+  }
+}
+
 TEST_F(OwnCpusTest, SpreadByPcpusIsOneCpuOfEachCoreOrRefused) {
   NodeState state = empty_;
   EXPECT_EQ(Place(node_, state, Requiring(kSpread, "eight", "8")), "1-2,4,6,8,10,12,14");

@@ -37,9 +37,9 @@ class OwnStatusTest : public testing::Test {
     return config;
   }
 
-  static Node NodeOf(const KubeletConfig& config) {
+  static Node NodeOf(const KubeletConfig& config, const std::string& more = "") {
     Result<Node> node =
-        Node::Make(MakeMachine("socket:2 numa:1 core:4 thread:2 memory-gib=4"), config);
+        Node::Make(MakeMachine("socket:2 numa:1 core:4 thread:2 memory-gib=4 " + more), config);
     EXPECT_TRUE(node.ok()) << node.error().Text();
     return *std::move(node);
   }

@@ -1,9 +1,11 @@
 // Pods of which a scheduler has decided the NUMA nodes (numaNodeResources).
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "alignd/admission/pod_level.h"
 #include "own_status_fixture.h"
 
 namespace alignd::admission {
@@ -77,6 +79,99 @@ TEST_F(OwnStatusTest, CpusAndMemoryCanBeDecidedOnDifferentNumaNodes) {
   Pod nine = Decided(small, "9");
   nine.is_complete = false;
   EXPECT_EQ(CpusOf(node_, empty_, nine), "UnexpectedAdmissionError");
+}
+
+constexpr TopologyManagerPolicy kStrictPolicies[] = {TopologyManagerPolicy::kBestAttainable,
+                                                     TopologyManagerPolicy::kRestricted,
+                                                     TopologyManagerPolicy::kSingleNumaNode};
+
+// The configurations in which a strict policy decides, as 1.20 merges and as 1.37 does.
+std::vector<KubeletConfig> StrictConfigs(const KubeletConfig& base) {
+  std::vector<KubeletConfig> configs;
+  for (const auto policy : kStrictPolicies) {
+    for (const auto scope : {TopologyManagerScope::kContainer, TopologyManagerScope::kPod}) {
+      for (const auto compatibility : {Compatibility::k1_20, KubeletConfig().compatibility}) {
+        KubeletConfig& config = configs.emplace_back(base);
+        config.topology_manager_policy = policy;
+        config.topology_manager_scope = scope;
+        config.compatibility = compatibility;
+      }
+    }
+  }
+  return configs;
+}
+
+// Also where the merge cannot see that the places differ: with 1.20, hints need not be equal, and a
+// NUMA node without CPUs is in no hint of the CPUs.
+TEST_F(OwnStatusTest, ADecisionDoesNotWeakenTheAlignmentOfCpusAndMemory) {
+  const std::string cpus = R"({"numaNodeResources":[{"node":0,"resources":{"cpu":"2"}},)";
+  for (const std::string memory : {R"({"node":1,"resources":{"memory":"64Mi"}}]})",
+                                   R"({"node":2,"resources":{"memory":"64Mi"}}]})"}) {
+    const Pod one = Decided(cpus + memory, "2");
+    Pod several = MakePod("p", {Init("warm", {{"cpu", "1"}, {"memory", "64Mi"}}),
+                                App("shared", {{"cpu", "500m"}, {"memory", "64Mi"}}),
+                                App("app", {{"cpu", "2"}, {"memory", "64Mi"}})});
+    several.policies = one.policies;
+    for (const Pod& pod : {one, several}) {
+      for (const KubeletConfig& config : StrictConfigs(WithMemory(ConfigOf()))) {
+        const Node node = NodeOf(config, "cpuless=1");
+        EXPECT_EQ(CpusOf(node, NodeState::Initial(node), pod), "TopologyAffinityError")
+            << ToString(config.topology_manager_policy) << memory;
+      }
+      // These admit every alignment.
+      for (const auto policy : {TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort}) {
+        const Node node = NodeOf(WithMemory(ConfigOf(policy)), "cpuless=1");
+        const Admission admission = Decide(node, NodeState::Initial(node), pod);
+        ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
+        EXPECT_EQ(admission.assignments.at("app").memory_nodes,
+                  std::vector<int>{memory.find(":2,") != std::string::npos ? 2 : 1});
+      }
+    }
+  }
+}
+
+TEST_F(OwnStatusTest, MemoryOfAPodAsAWholeComesFromTheDecidedNumaNodes) {
+  KubeletConfig config = WithMemory(ConfigOf(TopologyManagerPolicy::kBestEffort));
+  config.topology_manager_scope = TopologyManagerScope::kPod;
+  config.feature_gates["PodLevelResourceManagers"] = true;
+  Pod pod = Decided(R"({"numaNodeResources":[{"node":0,"resources":{"cpu":"3"}},)"
+                    R"({"node":1,"resources":{"memory":"2Gi"}}]})",
+                    "2", "1Gi");
+  const ResourceList whole = Amounts({{"cpu", "3"}, {"memory", "2Gi"}});
+  pod.pod_level = Resources{.requests = whole, .limits = whole};
+  pod.containers.push_back(App("log", {}));
+  const Node node = NodeOf(config);
+  ASSERT_EQ(PodLevelManagersOf(node, pod), PodLevelManagers::kPod);
+  const Admission admission = Decide(node, NodeState::Initial(node), pod);
+  ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
+  for (const char* const name : {"app", "log"}) {
+    EXPECT_EQ(admission.assignments.at(name).memory_nodes, std::vector<int>{1}) << name;
+  }
+  EXPECT_TRUE(CpuSet({1, 2, 3, 4, 5, 6, 7}).Contains(admission.next.cpu.HeldBy("p")));
+  // The node's policy applies to it like to every other.
+  for (const KubeletConfig& strict : StrictConfigs(config)) {
+    const Node of_strict = NodeOf(strict);
+    // Kubelet 1.20 knows no such pods.
+    if (PodLevelManagersOf(of_strict, pod) == PodLevelManagers::kOff) continue;
+    EXPECT_EQ(CpusOf(of_strict, NodeState::Initial(of_strict), pod), "TopologyAffinityError");
+  }
+}
+
+// Its NUMA nodes do not add to those of claimed devices, which are elsewhere.
+TEST_F(OwnStatusTest, ADecisionDoesNotWeakenTheAlignmentWithClaimedDevices) {
+  for (const KubeletConfig& config : StrictConfigs(ConfigOf())) {
+    const Node node = NodeOf(config);
+    const NodeState empty = NodeState::Initial(node);
+    Pod pod = Decided(R"({"numaNodeResources":[{"node":0,"resources":{"cpu":"2"}}]})", "2");
+    const auto claim = [&](int64_t numa) {
+      pod.claimed_devices = {{"gpu", {numa}}};
+      pod.containers.front().claimed_devices = pod.claimed_devices;
+    };
+    claim(1);
+    EXPECT_EQ(CpusOf(node, empty, pod), "TopologyAffinityError");
+    claim(0);
+    EXPECT_EQ(CpusOf(node, empty, pod), "2-3");
+  }
 }
 
 TEST_F(OwnStatusTest, DecidedNumbersOfCpusAreKeptOrRefused) {

@@ -90,6 +90,26 @@ TEST_F(OwnStatusTest, ADecisionThatCannotBeFollowedIsRefusedWithBothSides) {
   EXPECT_FALSE(FitsWithoutOthers(node_, state, Decided(R"({"cpuset":"0-1"})", "2")));
 }
 
+// What takes CPUs for a time is another matter than a decision that this node can never follow.
+TEST_F(OwnStatusTest, TheRemedyForCpusThatAreNotFreeIsToWait) {
+  NodeState state = empty_;
+  const auto decide = [&](const std::string& cpuset, const std::string& cpus) {
+    return *Decide(node_, state, Decided(R"({"cpuset":")" + cpuset + R"("})", cpus)).refusal;
+  };
+  const std::string again =
+      "let the scheduler decide again: create the pod anew, or remove the annotation";
+  for (int cpu = 2; cpu < 9; ++cpu) {
+    state.cpu.default_set -= CpuSet{cpu};
+    state.cpu.assignments["other-" + std::to_string(cpu)]["app"] = CpuSet{cpu};
+  }
+  const Refusal taken = decide("2-8", "7");
+  EXPECT_EQ(taken.fault, std::string("the scheduler decided cpuset 2-8") + kStatusText +
+                             ", and CPUs 2-8 are not free: pods with them are other-2, other-3, "
+                             "other-4, other-5, other-6 and 2 more");
+  EXPECT_EQ(taken.remedy, "wait until these pods end, or " + again);
+  EXPECT_EQ(decide("0-1", "2").remedy, again);
+}
+
 TEST_F(OwnStatusTest, DecidedCpusAreLawfulUnderTheOptionsOfTheNode) {
   KubeletConfig config = ConfigOf();
   config.cpu_manager_policy_options["full-pcpus-only"] = "true";

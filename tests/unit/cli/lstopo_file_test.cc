@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 #include "edge/run_alignctl.h"
+#include "host/descriptor.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 
@@ -228,6 +230,33 @@ TEST(LstopoFile, SaysWhichLimitItExceeds) {
 #endif
 }
 
+// Its limit of memory does not bind what the reading process writes.
+TEST(LstopoFile, TakesOnlySoMuchFromTheReadingProcess) {
+  const Result<std::string> json = NodeJsonOfLstopo(LstopoXml(), {.answer_bytes = 100});
+  ASSERT_FALSE(json.ok());
+  EXPECT_EQ(json.error().message,
+            "lstopo's XML: it is damaged: the machine that libhwloc reads takes more than 100 "
+            "bytes");
+}
+
+TEST(LstopoFile, EndsWhenItIsStopped) {
+  const host::Descriptor stop(eventfd(1, EFD_CLOEXEC));
+  const Result<std::string> json =
+      NodeJsonOfLstopo(SlowXml(), {.cpu_seconds = 5, .stop = stop.fd()});
+  ASSERT_FALSE(json.ok());
+  EXPECT_EQ(json.error().message, "lstopo's XML: the reading was stopped");
+}
+
+TEST(LstopoFile, IsRecognizedByItsRootElement) {
+  EXPECT_TRUE(IsLstopo(LstopoXml()));
+  EXPECT_TRUE(IsLstopo("<?xml version=\"1.0\"?>\n<!-- <a> -->\n<topology>"));  // of hwloc 1
+  for (const char* const other :
+       {"", "<", "<?xml", "<!-- <topology version=\"2.0\">", "<topology", "<topologyX>",
+        "<domain type=\"kvm\"><cpu><topology sockets=\"1\"/></cpu></domain>"}) {
+    EXPECT_FALSE(IsLstopo(other)) << other;
+  }
+}
+
 // The line of /proc/PID/status that begins so.
 std::string StatusLine(pid_t process, const std::string& start) {
   std::ifstream file("/proc/" + std::to_string(process) + "/status");
@@ -308,6 +337,20 @@ TEST(LstopoFile, CommandsTakeItForANode) {
                               root + "config.yaml"});
   EXPECT_EQ(fitted.status, 0) << fitted.err;
   EXPECT_NE(fitted.out.find("placed on w1"), std::string::npos) << fitted.out;
+  // Other XML says nothing about a node. A file that lstopo was interrupted at does.
+  for (const char* const file : {"nodes/vm.xml", "nodes/w2/vm.xml"}) {
+    tree.Write({file, "<domain type='kvm'><cpu><topology sockets='1'/></cpu></domain>"});
+  }
+  tree.Write({"nodes/w2/node.xml", LstopoXml()});
+  const std::vector<std::string> fit = {"fit",          "-f",       root + "pod.yaml",   "--nodes",
+                                        root + "nodes", "--config", root + "config.yaml"};
+  const Printed beside = run(fit);
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_NE(beside.out.find("placed on w1"), std::string::npos) << beside.out;
+  for (const std::string& text : {std::string(), LstopoXml().substr(0, 500)}) {
+    tree.Write({"nodes/w3.xml", text});
+    EXPECT_EQ(run(fit).status, 2) << text;
+  }
   const Printed shown = run({"topology", "--node", root + "nodes/w1.xml", "-o", "json"});
   EXPECT_EQ(shown.status, 0) << shown.err;
   const Result<Machine> machine = MachineFromNodeJson(shown.out);
