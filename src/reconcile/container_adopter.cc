@@ -192,7 +192,9 @@ Error ContainerAdopter::Refuse(const std::vector<admission::AdoptionNote>& refut
   has_refused_ = true;
   std::vector<std::string> texts;
   for (const admission::AdoptionNote& note : refuted) texts.push_back(note.text);
-  const std::string remedy = "start alignd with --on-bad-state=rebuild, or with the right files";
+  const std::string remedy =
+      "start alignd with --on-bad-state=rebuild, or with the right files; or delete the pod of one "
+      "of these containers";
   conditions_.StateRebuilt(
       "nothing was rebuilt, as alignd runs with --on-bad-state=refuse: " + List(texts) +
           ". New pods and containers wait, and no container is moved",

@@ -174,8 +174,10 @@ TEST_F(StaleState, RefuseMovesNoContainerAndDecidesNothing) {
             "CPUs 1-4 for container app of pod default/pod-b, but container app of pod "
             "default/pod-a runs exclusively on CPUs 1-3. New pods and containers wait, and no "
             "container is moved");
-  EXPECT_EQ(condition.remedy(),
-            "start alignd with --on-bad-state=rebuild, or with the right files");
+  EXPECT_EQ(
+      condition.remedy(),
+      "start alignd with --on-bad-state=rebuild, or with the right files; or delete the pod of "
+      "one of these containers");
   EXPECT_EQ(ConditionsNow(ConditionType::kRuntimeUnavailable).size(), 0U);
   const v1::PodSandboxConfig next = PodConfig("next");
   EXPECT_FALSE(Create(Run(next), next, Pinned(2)).status.ok());
