@@ -179,7 +179,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
       }
     }
   }
-  NoteElsewhere(state, containers, listing);
+  NotePlaces(state, containers, listing);
   for (const admission::AdoptionNote& note : unreadable_) {
     // The mark of another container of its pod may say what it is assigned.
     if (!HasAny(state, note.key)) adoption.unknown.push_back(note);
@@ -204,29 +204,27 @@ Error ContainerAdopter::Refuse(const std::vector<admission::AdoptionNote>& refut
 }
 
 // Exclusive CPUs must not be given to a container before another one has left them, whose they are
-// not by the state. All others are where they are assigned, or on a part of that.
-void ContainerAdopter::NoteElsewhere(const admission::NodeState& state,
-                                     const std::vector<admission::MarkedContainer>& containers,
-                                     RuntimeListing& listing) {
-  std::map<std::string, CpuSet> elsewhere;
+// not by the state.
+void ContainerAdopter::NotePlaces(const admission::NodeState& state,
+                                  const std::vector<admission::MarkedContainer>& containers,
+                                  RuntimeListing& listing) {
+  std::map<std::string, CpuSet> places;
   for (const admission::MarkedContainer& container : containers) {
-    const CpuSet* const assigned = state.cpu.Find(container.key);
     if (!container.runs || container.record.empty()) continue;
-    if (assigned != nullptr && assigned->Contains(container.record)) continue;
     if (state.cpu.withheld.contains(container.key)) continue;  // it stays where it is
-    // Two containers that are assigned CPUs of each other, and are on CPUs of each other as well,
-    // would wait for each other.
-    const bool is_shared =
-        assigned != nullptr &&
-        std::ranges::any_of(containers, [&](const admission::MarkedContainer& other) {
-          return other.key.pod_uid != container.key.pod_uid && other.runs &&
-                 state.cpu.Find(other.key) != nullptr && other.record.Intersects(container.record);
-        });
-    if (!is_shared) elsewhere[container.id] = container.record | container.cgroup;
+    const CpuSet place = container.record | container.cgroup;
+    const CpuSet* const assigned = state.cpu.Find(container.key);
+    if (assigned != nullptr && assigned->Contains(place)) {
+      // It stays, which its update confirms; starts wait for that.
+      if (place == *assigned) continue;
+      // Without its cgroup, it is not certain that it has not come onto the others yet.
+      if (container.cgroup.empty()) continue;
+    }
+    places[container.id] = place;
   }
   for (RuntimeListing::Container& listed : listing.containers) {
-    if (const auto found = elsewhere.find(listed.id); found != elsewhere.end()) {
-      listed.record = found->second;
+    if (const auto found = places.find(listed.id); found != places.end()) {
+      listed.place = found->second;
     }
   }
 }

@@ -41,10 +41,11 @@ class ContainerAdopter {
 
   // Reads the containers' cgroups and adopts the containers (admission::Adopt). Reports
   // StateRebuilt and AssignmentUnknown. Waits for the decision thread and for cgroup files, not for
-  // the disk: a crash before the assignments are saved has them adopted again. Sets the `record` of
-  // containers that are elsewhere than they are assigned. Returns the resources of adopted devices.
-  // Errors: of the runtime; kCorrupt if running containers refute the state files and alignd is
-  // to refuse such files, which is reported. Nothing has been changed. Begin again with another
+  // the disk: a crash before the assignments are saved has them adopted again. Sets the `place` of
+  // containers that are not on exactly the CPUs that they are assigned. Returns the resources of
+  // adopted devices.
+  // Errors: of the runtime; kCorrupt if running containers refute the state files and alignd is to
+  // refuse such files, which is reported. Nothing has been changed. Begin again with another
   // listing.
   Result<std::set<std::string>> Finish(RuntimeListing& listing);
 
@@ -71,9 +72,9 @@ class ContainerAdopter {
   void AddUnmarked(const RuntimeListing& listing, const admission::NodeState& state);
   // Reports what running containers refute.
   Error Refuse(const std::vector<admission::AdoptionNote>& refuted);
-  static void NoteElsewhere(const admission::NodeState& state,
-                            const std::vector<admission::MarkedContainer>& containers,
-                            RuntimeListing& listing);
+  static void NotePlaces(const admission::NodeState& state,
+                         const std::vector<admission::MarkedContainer>& containers,
+                         RuntimeListing& listing);
   void Report(const RuntimeListing& listing, const admission::Adoption& adoption);
 
   const admission::Node& node_;
