@@ -1,5 +1,7 @@
 #include "reconcile/container_adopter.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -123,7 +125,9 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
     if (one.is_incomplete) return !one.container.mark.cpus.empty();
     return !questions->is_slow;
   };
-  while (next < pending.size() && !is_asked(pending[next])) ++next;
+  for (; next < pending.size() && !is_asked(pending[next]); ++next) {
+    if (questions->is_slow) pending[next].why_not = "not asked: an earlier answer came too late";
+  }
   if (next >= pending.size() || questions->failure) return std::exchange(questions->ready, {})();
   runtime_.FindSpec(pending[next].container.id,
                     [this, questions, next](const Result<ContainerSpec>& spec) {
@@ -136,8 +140,9 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
                         if (spec.error().code != ErrorCode::kNotFound) {
                           questions->failure = spec.error();
                         }
-                      } else if (spec.error().code == ErrorCode::kDeadlineExceeded) {
-                        questions->is_slow = true;
+                      } else if (spec.error().code != ErrorCode::kNotFound) {
+                        questions->pending[next].why_not = spec.error().Text();
+                        questions->is_slow = spec.error().code == ErrorCode::kDeadlineExceeded;
                       }
                       Ask(questions, next + 1);
                     });
@@ -145,6 +150,7 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
 
 Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) {
   if (questions_->failure) return *questions_->failure;
+  NoteUncompared();
   std::vector<admission::MarkedContainer> containers;
   bool any_incomplete = false;
   for (Pending& pending : questions_->pending) {
@@ -186,6 +192,19 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
   }
   Report(listing, adoption);
   return resources;
+}
+
+void ContainerAdopter::NoteUncompared() {
+  uncompared_.clear();
+  for (const Pending& pending : questions_->pending) {
+    const admission::MarkedContainer& container = pending.container;
+    if (pending.why_not.empty()) continue;
+    uncompared_.push_back(NameOf({container.id, container.key, container.pod}) + ": " +
+                          pending.why_not);
+  }
+  if (uncompared_.empty()) return;
+  spdlog::warn("the state files were not compared with the runtime for {}: {}",
+               Count(uncompared_.size(), "container"), List(uncompared_));
 }
 
 Error ContainerAdopter::Refuse(const std::vector<admission::AdoptionNote>& refuted) {
@@ -259,6 +278,10 @@ void ContainerAdopter::Report(const RuntimeListing& listing, const admission::Ad
   if (!adoption.unknown.empty()) {
     message += ". What " + Count(adoption.unknown.size(), "container") +
                " should have is not known in all: AssignmentUnknown says what";
+  }
+  if (!uncompared_.empty()) {
+    message += ". The state files were not compared with the runtime for " +
+               Count(uncompared_.size(), "container") + " (" + List(uncompared_) + ")";
   }
   std::set<std::string> marked;
   for (const RuntimeListing::Marked& container : listing.marked) marked.insert(container.id);

@@ -57,6 +57,7 @@ class ContainerAdopter {
     admission::MarkedContainer container;
     bool is_incomplete = false;  // the state lacks what its mark says
     std::string cgroup{};        // its path; empty: not known
+    std::string why_not{};       // an error of the runtime, which did not say where it is
   };
   // Shared with the callback that waits for the runtime.
   struct Questions {
@@ -70,6 +71,9 @@ class ContainerAdopter {
   std::set<std::string> AbsentPods(const RuntimeListing& listing) const;
   // Adds the running containers that have CPUs in the state, and no mark that can be read.
   void AddUnmarked(const RuntimeListing& listing, const admission::NodeState& state);
+  // Logs the containers whose CPUs in the state files could not be compared with the runtime, and
+  // keeps them for Report.
+  void NoteUncompared();
   // Reports what running containers refute.
   Error Refuse(const std::vector<admission::AdoptionNote>& refuted);
   static void NotePlaces(const admission::NodeState& state,
@@ -86,6 +90,7 @@ class ContainerAdopter {
   const allocation::StateFindings findings_;
   std::shared_ptr<Questions> questions_;
   std::vector<admission::AdoptionNote> unreadable_;  // marks
+  std::vector<std::string> uncompared_;              // containers, and why
   bool has_refused_ = false;                         // with this listing
   bool was_refused_ = false;                         // with an earlier one
 };

@@ -320,6 +320,24 @@ TEST_F(StaleState, ACgroupThatAnotherProgramHasMovedIsWaitedFor) {
   EXPECT_EQ(cgroups_->CpusOf(runtime_->FindContainer(a.container)->cgroup), "1-3");
 }
 
+TEST_F(StaleState, AContainerThatCouldNotBeComparedIsNamed) {
+  Start();
+  RunOne(PodConfig("a"), Pinned(3));
+  RunOne(PodConfig("b"), Pinned(4));
+  const Running c = RunOne(PodConfig("c"), Pinned(1));
+  StopDaemon();
+  WriteState({{"a", {5, 6, 7}}, {"b", {1, 2, 3, 4}}, {"c", {8}}});
+  runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::INTERNAL, "broken"}, c.container);
+  StartDaemon();
+  ASSERT_TRUE(Eventually([&] { return !ConditionsNow(ConditionType::kStateRebuilt).empty(); }));
+  const std::string message = ConditionsNow(ConditionType::kStateRebuilt)[0].message();
+  EXPECT_NE(message.find(". The state files were not compared with the runtime for 1 container "
+                         "(container app of pod default/pod-c: "),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("broken"), std::string::npos) << message;
+}
+
 // Nothing is decided, and no container is moved, until an operator has said what to do.
 TEST_F(StaleState, RefuseMovesNoContainerAndDecidesNothing) {
   Start();
