@@ -73,10 +73,10 @@ Result<std::optional<ChangeUndo>> ChangeUndo::Find(const fs::path& state_dir) {
   if (!text.ok() && text.error().code == ErrorCode::kNotFound) return std::optional<ChangeUndo>();
   if (!text.ok()) return text.error();
   const Error damaged{ErrorCode::kCorrupt, undo.record_.string() + " is damaged",
-                      "without it, it is not known whether the configuration and the state files "
-                      "are of one time, as a change of several of them was interrupted: restore "
-                      "all of them from one copy, or move the state files away, which alignd then "
-                      "rebuilds from the containers that it has created; then remove it"};
+                      "a change of the configuration was interrupted; restore the configuration "
+                      "and all state files from one backup, or move the state files away: alignd "
+                      "rebuilds them; then remove " +
+                          undo.record_.string()};
   std::string_view rest = *text;
   if (!rest.starts_with(kHeader)) return damaged;
   rest.remove_prefix(kHeader.size());

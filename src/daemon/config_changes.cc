@@ -144,7 +144,9 @@ void ConfigChanges::Ended(const WantedChange& change, const Result<Done>& result
   if (result.ok() && change.text.ok()) applied_ = *change.text;
   if (result.ok() || (change.number == 0 && moves.ok() && moves->empty())) repeats_moves_ = false;
   if (result.ok()) not_applied_.reset();
-  if (!result.ok() && change.request.config().empty()) not_applied_ = result.error();
+  // Without --config, there is no file that differs from what applies.
+  const bool is_of_file = change.request.config().empty() && !options_.config.empty();
+  if (!result.ok() && is_of_file) not_applied_ = result.error();
   if (change.number == 0) return;
   control::v1::GetChangeResponse& outcome = outcomes_[change.number];
   outcome.set_outcome(result.ok() ? "applied" : "failed");

@@ -52,10 +52,15 @@ Result<Done> RequirePlaced(const HandoverRun& run, const ContainerCpusets& now,
   return error;
 }
 
-// A state that was read before does not know pods that have come since: what they have was decided
-// later, by the program that runs then.
-void DropPodsSince(const ContainerCpusets& before, ContainerCpusets& now) {
+// A state that was read before does not know containers that have come since, in new pods or in
+// those that it has: what they have was decided later, by the program that runs then.
+void DropContainersSince(const ContainerCpusets& before, ContainerCpusets& now) {
   std::erase_if(now.pods, [&](const auto& pod) { return !before.pods.contains(pod.first); });
+  for (auto& [uid, containers] : now.pods) {
+    const auto& known = before.pods.at(uid);
+    std::erase_if(containers,
+                  [&known](const auto& container) { return !known.contains(container.first); });
+  }
 }
 
 // Another unit, or a person, may have started it.
@@ -189,7 +194,7 @@ Result<PreparedHandover> PlanMove(HandoverRun& run, std::vector<kubelet::Change>
     handover.plan.problems.push_back(now.error());
     return handover;
   }
-  DropPodsSince(run.before, *now);
+  DropContainersSince(run.before, *now);
   if (const Result<Done> placed = RequirePlaced(run, *now, handover.plan.state); !placed.ok()) {
     handover.plan.problems.push_back(placed.error());
   }
@@ -221,7 +226,7 @@ Result<PreparedHandover> PlanRest(const admission::Node& node, const allocation:
 Result<Done> CheckContainers(const HandoverRun& run, const NodeState& state) {
   Result<ContainerCpusets> now = ReadContainers(run, state);
   if (!now.ok()) return now.error();
-  DropPodsSince(run.before, *now);
+  DropContainersSince(run.before, *now);
   return RequirePlaced(run, *now, state);
 }
 

@@ -204,6 +204,16 @@ void Conditions::UpdateFailed(const Subject& container, const std::string& shoul
          .cause = error.Text()});
 }
 
+void Conditions::UpdateWaits(const Subject& container, const std::string& should,
+                             const std::string& why) {
+  Condition condition = UpdateCondition(container, should, why, system_clock::now());
+  condition.remedy =
+      "see the conditions of these containers; if one of them cannot be moved, delete its pod";
+  // They leave one after the other, which is not logged each time.
+  Raise(container.container_id,
+        {.condition = std::move(condition), .cause = why, .logged_as = should + " waits"});
+}
+
 void Conditions::UpdateSettled(const std::string& container_id) {
   Clear(ConditionType::kCpusetUpdateFailed, container_id);
 }

@@ -230,6 +230,8 @@ class Conditions {
   void UpdateBegun(const Subject& container, const std::string& should);
   void UpdateAnswered(const std::string& container_id);
   void UpdateFailed(const Subject& container, const std::string& should, const Error& error);
+  // Instead of an update: others, which `why` names, have yet to leave CPUs of the container.
+  void UpdateWaits(const Subject& container, const std::string& should, const std::string& why);
   // The update succeeded, or is not needed any more.
   void UpdateSettled(const std::string& container_id);
 

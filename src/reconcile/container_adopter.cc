@@ -1,5 +1,7 @@
 #include "reconcile/container_adopter.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -123,7 +125,9 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
     if (one.is_incomplete) return !one.container.mark.cpus.empty();
     return !questions->is_slow;
   };
-  while (next < pending.size() && !is_asked(pending[next])) ++next;
+  for (; next < pending.size() && !is_asked(pending[next]); ++next) {
+    if (questions->is_slow) pending[next].why_not = "not asked: an earlier answer came too late";
+  }
   if (next >= pending.size() || questions->failure) return std::exchange(questions->ready, {})();
   runtime_.FindSpec(pending[next].container.id,
                     [this, questions, next](const Result<ContainerSpec>& spec) {
@@ -136,8 +140,9 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
                         if (spec.error().code != ErrorCode::kNotFound) {
                           questions->failure = spec.error();
                         }
-                      } else if (spec.error().code == ErrorCode::kDeadlineExceeded) {
-                        questions->is_slow = true;
+                      } else if (spec.error().code != ErrorCode::kNotFound) {
+                        questions->pending[next].why_not = spec.error().Text();
+                        questions->is_slow = spec.error().code == ErrorCode::kDeadlineExceeded;
                       }
                       Ask(questions, next + 1);
                     });
@@ -145,6 +150,7 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
 
 Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) {
   if (questions_->failure) return *questions_->failure;
+  NoteUncompared();
   std::vector<admission::MarkedContainer> containers;
   bool any_incomplete = false;
   for (Pending& pending : questions_->pending) {
@@ -179,7 +185,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
       }
     }
   }
-  NoteElsewhere(state, containers, listing);
+  NotePlaces(state, containers, listing);
   for (const admission::AdoptionNote& note : unreadable_) {
     // The mark of another container of its pod may say what it is assigned.
     if (!HasAny(state, note.key)) adoption.unknown.push_back(note);
@@ -188,11 +194,26 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
   return resources;
 }
 
+void ContainerAdopter::NoteUncompared() {
+  uncompared_.clear();
+  for (const Pending& pending : questions_->pending) {
+    const admission::MarkedContainer& container = pending.container;
+    if (pending.why_not.empty()) continue;
+    uncompared_.push_back(NameOf({container.id, container.key, container.pod}) + ": " +
+                          pending.why_not);
+  }
+  if (uncompared_.empty()) return;
+  spdlog::warn("the state files were not compared with the runtime for {}: {}",
+               Count(uncompared_.size(), "container"), List(uncompared_));
+}
+
 Error ContainerAdopter::Refuse(const std::vector<admission::AdoptionNote>& refuted) {
   has_refused_ = true;
   std::vector<std::string> texts;
   for (const admission::AdoptionNote& note : refuted) texts.push_back(note.text);
-  const std::string remedy = "start alignd with --on-bad-state=rebuild, or with the right files";
+  const std::string remedy =
+      "start alignd with --on-bad-state=rebuild, or with the right files; or delete the pod of one "
+      "of these containers";
   conditions_.StateRebuilt(
       "nothing was rebuilt, as alignd runs with --on-bad-state=refuse: " + List(texts) +
           ". New pods and containers wait, and no container is moved",
@@ -202,29 +223,27 @@ Error ContainerAdopter::Refuse(const std::vector<admission::AdoptionNote>& refut
 }
 
 // Exclusive CPUs must not be given to a container before another one has left them, whose they are
-// not by the state. All others are where they are assigned, or on a part of that.
-void ContainerAdopter::NoteElsewhere(const admission::NodeState& state,
-                                     const std::vector<admission::MarkedContainer>& containers,
-                                     RuntimeListing& listing) {
-  std::map<std::string, CpuSet> elsewhere;
+// not by the state.
+void ContainerAdopter::NotePlaces(const admission::NodeState& state,
+                                  const std::vector<admission::MarkedContainer>& containers,
+                                  RuntimeListing& listing) {
+  std::map<std::string, CpuSet> places;
   for (const admission::MarkedContainer& container : containers) {
-    const CpuSet* const assigned = state.cpu.Find(container.key);
     if (!container.runs || container.record.empty()) continue;
-    if (assigned != nullptr && assigned->Contains(container.record)) continue;
     if (state.cpu.withheld.contains(container.key)) continue;  // it stays where it is
-    // Two containers that are assigned CPUs of each other, and are on CPUs of each other as well,
-    // would wait for each other.
-    const bool is_shared =
-        assigned != nullptr &&
-        std::ranges::any_of(containers, [&](const admission::MarkedContainer& other) {
-          return other.key.pod_uid != container.key.pod_uid && other.runs &&
-                 state.cpu.Find(other.key) != nullptr && other.record.Intersects(container.record);
-        });
-    if (!is_shared) elsewhere[container.id] = container.record | container.cgroup;
+    const CpuSet place = container.record | container.cgroup;
+    const CpuSet* const assigned = state.cpu.Find(container.key);
+    if (assigned != nullptr && assigned->Contains(place)) {
+      // It stays, which its update confirms; starts wait for that.
+      if (place == *assigned) continue;
+      // Without its cgroup, it is not certain that it has not come onto the others yet.
+      if (container.cgroup.empty()) continue;
+    }
+    places[container.id] = place;
   }
   for (RuntimeListing::Container& listed : listing.containers) {
-    if (const auto found = elsewhere.find(listed.id); found != elsewhere.end()) {
-      listed.record = found->second;
+    if (const auto found = places.find(listed.id); found != places.end()) {
+      listed.place = found->second;
     }
   }
 }
@@ -259,6 +278,10 @@ void ContainerAdopter::Report(const RuntimeListing& listing, const admission::Ad
   if (!adoption.unknown.empty()) {
     message += ". What " + Count(adoption.unknown.size(), "container") +
                " should have is not known in all: AssignmentUnknown says what";
+  }
+  if (!uncompared_.empty()) {
+    message += ". The state files were not compared with the runtime for " +
+               Count(uncompared_.size(), "container") + " (" + List(uncompared_) + ")";
   }
   std::set<std::string> marked;
   for (const RuntimeListing::Marked& container : listing.marked) marked.insert(container.id);

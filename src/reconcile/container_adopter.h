@@ -41,10 +41,11 @@ class ContainerAdopter {
 
   // Reads the containers' cgroups and adopts the containers (admission::Adopt). Reports
   // StateRebuilt and AssignmentUnknown. Waits for the decision thread and for cgroup files, not for
-  // the disk: a crash before the assignments are saved has them adopted again. Sets the `record` of
-  // containers that are elsewhere than they are assigned. Returns the resources of adopted devices.
-  // Errors: of the runtime; kCorrupt if running containers refute the state files and alignd is
-  // to refuse such files, which is reported. Nothing has been changed. Begin again with another
+  // the disk: a crash before the assignments are saved has them adopted again. Sets the `place` of
+  // containers that are not on exactly the CPUs that they are assigned. Returns the resources of
+  // adopted devices.
+  // Errors: of the runtime; kCorrupt if running containers refute the state files and alignd is to
+  // refuse such files, which is reported. Nothing has been changed. Begin again with another
   // listing.
   Result<std::set<std::string>> Finish(RuntimeListing& listing);
 
@@ -56,6 +57,7 @@ class ContainerAdopter {
     admission::MarkedContainer container;
     bool is_incomplete = false;  // the state lacks what its mark says
     std::string cgroup{};        // its path; empty: not known
+    std::string why_not{};       // an error of the runtime, which did not say where it is
   };
   // Shared with the callback that waits for the runtime.
   struct Questions {
@@ -69,11 +71,14 @@ class ContainerAdopter {
   std::set<std::string> AbsentPods(const RuntimeListing& listing) const;
   // Adds the running containers that have CPUs in the state, and no mark that can be read.
   void AddUnmarked(const RuntimeListing& listing, const admission::NodeState& state);
+  // Logs the containers whose CPUs in the state files could not be compared with the runtime, and
+  // keeps them for Report.
+  void NoteUncompared();
   // Reports what running containers refute.
   Error Refuse(const std::vector<admission::AdoptionNote>& refuted);
-  static void NoteElsewhere(const admission::NodeState& state,
-                            const std::vector<admission::MarkedContainer>& containers,
-                            RuntimeListing& listing);
+  static void NotePlaces(const admission::NodeState& state,
+                         const std::vector<admission::MarkedContainer>& containers,
+                         RuntimeListing& listing);
   void Report(const RuntimeListing& listing, const admission::Adoption& adoption);
 
   const admission::Node& node_;
@@ -85,6 +90,7 @@ class ContainerAdopter {
   const allocation::StateFindings findings_;
   std::shared_ptr<Questions> questions_;
   std::vector<admission::AdoptionNote> unreadable_;  // marks
+  std::vector<std::string> uncompared_;              // containers, and why
   bool has_refused_ = false;                         // with this listing
   bool was_refused_ = false;                         // with an earlier one
 };

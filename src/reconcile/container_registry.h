@@ -34,9 +34,9 @@ struct RuntimeListing {
     ContainerKey key;
     std::string sandbox_id{};
     bool runs = true;  // false: it was only created
-    // At the start, if it is not only on the CPUs that it is assigned: where it is; empty: not
-    // known.
-    CpuSet record{};
+    // At the start, if it is not on exactly the CPUs that it is assigned: the CPUs of the runtime's
+    // record and of its cgroup; empty: not known.
+    CpuSet place{};
   };
   // A container with the mark of an assignment. Of each pod and name the one that runs, else the
   // newest; those that have ended only in a sandbox that runs.
@@ -175,7 +175,7 @@ class ContainerRegistry {
     bool is_written = false;  // between BeginNarrow and EndNarrow
     bool has_calls = false;   // a call of another client is under way
     bool was_moved = false;   // another program has moved it
-    bool is_listed = false;   // as RuntimeListing::Container::record; not updated since
+    bool is_listed = false;   // as RuntimeListing::Container::place; not updated since
   };
   // In id order.
   std::vector<Footprint> Footprints() const;

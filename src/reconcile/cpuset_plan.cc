@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "reconcile/cpuset_updater.h"
@@ -11,6 +12,48 @@
 namespace alignd::reconcile {
 
 using Footprint = ContainerRegistry::Footprint;
+
+namespace {
+
+constexpr size_t kMaxWaitedFor = 5;  // containers in a message
+
+// "container a of pod b (on CPUs 1-3), container c of pod d (on CPUs 4) and 3 more".
+std::string ListOf(const std::vector<const Footprint*>& containers,
+                   const ContainerRegistry& registry) {
+  std::string list;
+  for (size_t i = 0; i < std::min(containers.size(), kMaxWaitedFor); ++i) {
+    const Footprint& one = *containers[i];
+    list += (list.empty() ? "" : ", ") +
+            NameOf({one.id, one.key, registry.PodName(one.key.pod_uid)}) +
+            (one.cpuset.empty() ? " (it is not known on which CPUs)"
+                                : " (on CPUs " + one.cpuset.ToString() + ")");
+  }
+  if (containers.size() > kMaxWaitedFor) {
+    list += " and " + std::to_string(containers.size() - kMaxWaitedFor) + " more";
+  }
+  return list;
+}
+
+// The containers of a cycle, each of which waits for another one of them; empty: there is none.
+std::vector<std::string> CycleIn(std::map<std::string, std::set<std::string>> waits) {
+  // One that waits for none that waits itself is in no cycle, and so on.
+  const auto is_stuck = [&waits](const std::string& id) { return waits.contains(id); };
+  const auto is_free = [&](const auto& entry) {
+    return std::ranges::none_of(entry.second, is_stuck);
+  };
+  while (std::erase_if(waits, is_free) > 0) continue;
+  if (waits.empty()) return {};
+  std::vector<std::string> path{waits.begin()->first};
+  for (;;) {
+    const std::string& next = *std::ranges::find_if(waits.at(path.back()), is_stuck);
+    if (const auto known = std::ranges::find(path, next); known != path.end()) {
+      return {known, path.end()};
+    }
+    path.push_back(next);
+  }
+}
+
+}  // namespace
 
 std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeState& state) const {
   // Before the registry is read: an update that ends in between is not begun a second time. Its end
@@ -64,8 +107,8 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     change.narrow = leaves && !is_moved && change.cpuset.Intersects(now) &&
                     (change.now.may_narrow || change.now.is_written) &&
                     !not_narrowed_.contains(change.id);
-    change.deferred = !leaves && !change.now.was_moved && !failures_.contains(change.id) &&
-                      !starting.contains(change.id);
+    change.deferred = !leaves && !change.now.was_moved && !change.now.is_listed &&
+                      !failures_.contains(change.id) && !starting.contains(change.id);
   }
   return changes;
 }
@@ -75,10 +118,13 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::No
                                                              bool& asked_for) {
   std::set<std::string> wrong;
   for (const Change& change : changes) wrong.insert(change.id);
-  const std::set<std::string> too_early = TooEarly(state, changes);
+  const Footprints footprints = changes.empty() ? Footprints() : registry_.Footprints();
+  Waits too_early = TooEarly(state, changes, footprints);
 
   const MutexLock lock(mutex_);
   const Clock::time_point now = checked_ = Clock::now();
+  NoteWaits(state, changes, too_early, now);
+  BreakCycle(state, footprints, changes, too_early);
   std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
     const bool settled = !wrong.contains(entry.first) && !applying_.contains(entry.first);
     if (settled) conditions_.UpdateSettled(entry.first);
@@ -150,34 +196,102 @@ size_t CpusetUpdater::Available(Clock::time_point now) const {
 }
 
 // A container leaves exclusive CPUs before another container comes onto them.
-std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
-                                              const std::vector<Change>& changes) const {
-  std::set<std::string> too_early;
-  if (changes.empty()) return too_early;
-  const std::vector<Footprint> footprints = registry_.Footprints();
+CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
+                                             const std::vector<Change>& changes,
+                                             const Footprints& footprints) {
+  Waits too_early;
   for (const Change& change : changes) {
     const CpuSet& now = change.now.cpuset;
     const ContainerKey& key = change.now.key;
     if (state.cpu.RunsOnItsOwn(key)) {
       const CpuSet added = Added(state, change);
-      const bool wait = !added.empty() && std::ranges::any_of(footprints, [&](const auto& other) {
-        return other.id != change.id && IsOn(state, other, key, added, /*at_start=*/now.empty());
-      });
-      if (wait) too_early.insert(change.id);
+      for (const Footprint& other : footprints) {
+        if (added.empty() || other.id == change.id) continue;
+        if (!IsOn(state, other, key, added, /*at_start=*/now.empty())) continue;
+        too_early[change.id].push_back(&other);
+      }
       continue;
     }
     const CpuSet gained = change.cpuset - now;
     // A container that also loses CPUs may block another container, so it does not wait.
     if (now.empty() || gained.empty() || !change.cpuset.Contains(now)) continue;
-    const bool wait = std::ranges::any_of(footprints, [&](const Footprint& other) {
-      if (other.key.pod_uid == key.pod_uid || !state.cpu.RunsOnItsOwn(other.key)) return false;
+    for (const Footprint& other : footprints) {
+      if (other.key.pod_uid == key.pod_uid || !state.cpu.RunsOnItsOwn(other.key)) continue;
       // A resize may have taken CPUs from it on which it still is.
-      if (other.cpuset.empty()) return WasResized(state, other.key);
-      return other.cpuset.Intersects(gained);
-    });
-    if (wait) too_early.insert(change.id);
+      const bool is_on =
+          other.cpuset.empty() ? WasResized(state, other.key) : other.cpuset.Intersects(gained);
+      if (is_on) too_early[change.id].push_back(&other);
+    }
   }
   return too_early;
+}
+
+// Containers that keep some of their CPUs leave the others first (Changes). So those that wait for
+// each other are on none of their own, or it is not known where they are.
+void CpusetUpdater::BreakCycle(const admission::NodeState& state, const Footprints& footprints,
+                               std::vector<Change>& changes, Waits& waits) const {
+  std::map<std::string, std::set<std::string>> graph;
+  std::map<std::string, Change*> by_id;
+  for (Change& change : changes) {
+    const auto wait = waits.find(change.id);
+    if (change.applying || wait == waits.end()) continue;
+    if (!state.cpu.RunsOnItsOwn(change.now.key)) continue;
+    by_id[change.id] = &change;
+    for (const Footprint* other : wait->second) graph[change.id].insert(other->id);
+  }
+  const std::vector<std::string> cycle = CycleIn(std::move(graph));
+  if (cycle.empty()) return;
+  // One that may be anywhere is in the way of all others. One whose updates fail does not help.
+  const std::string& id =
+      *std::ranges::min_element(cycle, {}, [&](const std::string& each) REQUIRES(mutex_) {
+        const Change& change = *by_id.at(each);
+        return std::tuple(!change.now.cpuset.empty(), failures_.contains(each),
+                          change.cpuset.Count(), each);
+      });
+  Change& change = *by_id.at(id);
+  CpuSet step = FirstStep(state, footprints, change);
+  if (!step.empty()) {
+    change.cpuset = std::move(step);
+  } else if (const auto wait = waits_.find(id);
+             wait == waits_.end() || wait->second.shown.empty()) {
+    return;  // others may still leave
+  }
+  // Without a first step, it comes onto CPUs on which another one is: the condition says so.
+  waits.erase(id);
+}
+
+// One that may be anywhere goes where it surely has been before: onto its original CPUs. Another
+// one goes into the shared pool, where it disturbs no container with exclusive CPUs.
+CpuSet CpusetUpdater::FirstStep(const admission::NodeState& state, const Footprints& footprints,
+                                const Change& change) const {
+  if (change.now.cpuset.empty()) return change.cpuset & state.cpu.OriginalOf(change.now.key);
+  CpuSet step = admission::SharedCpus(node_, state);
+  for (const Footprint& other : footprints) {
+    if (other.id != change.id && state.cpu.RunsOnItsOwn(other.key)) step -= other.cpuset;
+  }
+  return step;
+}
+
+void CpusetUpdater::NoteWaits(const admission::NodeState& state, const std::vector<Change>& changes,
+                              const Waits& waits, Clock::time_point now) {
+  std::erase_if(waits_, [&](const auto& entry) REQUIRES(mutex_) {
+    const bool is_over = !waits.contains(entry.first);
+    if (is_over && !entry.second.shown.empty() && !failures_.contains(entry.first)) {
+      conditions_.UpdateSettled(entry.first);
+    }
+    return is_over;
+  });
+  for (const Change& change : changes) {
+    const auto others = waits.find(change.id);
+    if (others == waits.end() || !state.cpu.RunsOnItsOwn(change.now.key)) continue;
+    Wait& wait = waits_.try_emplace(change.id, Wait{.since = now}).first->second;
+    wait.why =
+        "it waits until other containers have left its CPUs: " + ListOf(others->second, registry_);
+    if (now - wait.since < options_.wait_shown || wait.shown == wait.why) continue;
+    wait.shown = wait.why;
+    conditions_.UpdateWaits({change.id, change.now.key, registry_.PodName(change.now.key.pod_uid)},
+                            "CPUs " + change.cpuset.ToString(), wait.why);
+  }
 }
 
 // Where the container is may not be known, as after a restart of alignd in the middle of a resize.

@@ -129,6 +129,10 @@ CpusetUpdater::Clock::time_point CpusetUpdater::NextDue() const {
     if (!applying_.contains(id)) due = std::min(due, failure.retry);
   }
   due = std::min(due, deferred_due_);
+  for (const auto& [id, wait] : waits_) {
+    const Clock::time_point shown = wait.since + options_.wait_shown;
+    if (shown > checked_) due = std::min(due, shown);
+  }
   if (narrowing_) {
     const Clock::time_point slow = *narrowing_ + options_.narrow_patience;
     if (slow > checked_) due = std::min(due, slow);
@@ -273,6 +277,7 @@ void CpusetUpdater::AnswerWaiters() {
 
 CpusetUpdater::Reasons CpusetUpdater::WhyNotMoved() const {
   Reasons why;
+  for (const auto& [id, wait] : waits_) why[id] = wait.why;
   for (const auto& [id, failure] : failures_) {
     why[id] = failure.error +
               (failure.times == 1 ? ", once" : ", " + std::to_string(failure.times) + " times");

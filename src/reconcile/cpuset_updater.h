@@ -48,6 +48,9 @@ class CpusetUpdater {
     // when no call of a client has been under way for `quiet`, or after `defer_at_most`.
     std::chrono::milliseconds quiet{200};
     std::chrono::milliseconds defer_at_most{10'000};
+    // A container that has waited this long for CPUs that another one has yet to leave is shown as
+    // a condition.
+    std::chrono::milliseconds wait_shown{3'000};
   };
 
   using Clock = std::chrono::steady_clock;
@@ -101,6 +104,12 @@ class CpusetUpdater {
     std::string error;  // the last one
     Clock::time_point retry;
   };
+  // Until other containers have left CPUs of the container.
+  struct Wait {
+    Clock::time_point since;
+    std::string why{};
+    std::string shown{};  // as a condition; empty: not yet
+  };
 
   Clock::time_point Run() EXCLUDES(mutex_);
   // A change of a container's set, and where the container is.
@@ -122,8 +131,21 @@ class CpusetUpdater {
   // leave; nor more than `max_at_once`.
   std::vector<Change> DueChanges(const admission::NodeState& state, std::vector<Change> changes,
                                  bool& asked_for) EXCLUDES(mutex_);
-  std::set<std::string> TooEarly(const admission::NodeState& state,
-                                 const std::vector<Change>& changes) const;
+  // By the id of a container whose new CPUs others of `footprints` have yet to leave: these.
+  using Footprints = std::vector<ContainerRegistry::Footprint>;
+  using Waits = std::map<std::string, std::vector<const ContainerRegistry::Footprint*>>;
+  static Waits TooEarly(const admission::NodeState& state, const std::vector<Change>& changes,
+                        const Footprints& footprints);
+  // If containers wait for each other, has one of them go on, by a step that is in the way of none
+  // of them.
+  void BreakCycle(const admission::NodeState& state, const Footprints& footprints,
+                  std::vector<Change>& changes, Waits& waits) const REQUIRES(mutex_);
+  // Where the container of a cycle goes first; empty: there is no such place.
+  CpuSet FirstStep(const admission::NodeState& state, const Footprints& footprints,
+                   const Change& change) const;
+  // Shows the waits of containers with exclusive CPUs that last.
+  void NoteWaits(const admission::NodeState& state, const std::vector<Change>& changes,
+                 const Waits& waits, Clock::time_point now) REQUIRES(mutex_);
   // The exclusive CPUs on which the container is not yet, after a resize.
   static CpuSet Added(const admission::NodeState& state, const Change& change);
   // Whether `other` may be on CPUs that are exclusive to the container of `key`. `at_start`: it is
@@ -183,6 +205,7 @@ class CpusetUpdater {
   std::map<std::string, Clock::time_point> deferred_ GUARDED_BY(mutex_);  // since when, by id
   Clock::time_point deferred_due_ GUARDED_BY(mutex_) = RecurringTask::kNever;
   std::map<std::string, Failure> failures_ GUARDED_BY(mutex_);  // by container id
+  std::map<std::string, Wait> waits_ GUARDED_BY(mutex_);        // by container id
 
   RecurringTask task_;
 };

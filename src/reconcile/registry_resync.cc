@@ -77,8 +77,8 @@ void ContainerRegistry::TakeContainers(const RuntimeListing& listing, bool at_st
     } else {
       container.unmanaged =
           !at_start && !calls_.contains(listed.key.pod_uid) && !forgotten_.contains(listed.id);
-      container.footprint = listed.record;
-      container.is_listed = !listed.record.empty();
+      container.footprint = listed.place;
+      container.is_listed = !listed.place.empty();
     }
     container.key = listed.key;
     container.runs = listed.runs;

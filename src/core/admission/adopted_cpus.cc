@@ -76,8 +76,8 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
   if (container.by_runtime && container.by_runtime->empty()) {
     AddNote(
         container,
-        "the state files are not true of it, and it is not known which CPUs it has: the runtime "
-        "says CPUs " +
+        "the state files contradict the runtime about this container, and it is not known which "
+        "CPUs it has: the runtime says CPUs " +
             container.record.ToString() + "; it runs in the shared pool",
         adoption.unknown);
     return claim;

@@ -129,8 +129,8 @@ TEST_F(RefutedCpus, AContainerThatWasMovedAndResizedRunsInTheSharedPool) {
   ASSERT_EQ(adoption_.unknown.size(), 1U);
   EXPECT_EQ(
       adoption_.unknown[0].text,
-      "the state files are not true of it, and it is not known which CPUs it has: the runtime "
-      "says CPUs 4-6; it runs in the shared pool");
+      "the state files contradict the runtime about this container, and it is not known which "
+      "CPUs it has: the runtime says CPUs 4-6; it runs in the shared pool");
 }
 
 TEST_F(RefutedCpus, AContainerWithoutAMarkKeepsTheCpusOfTheRuntime) {

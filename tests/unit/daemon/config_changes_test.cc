@@ -69,6 +69,15 @@ TEST_F(ConfigChangesTest, AFileThatCouldNotBeAppliedIsKnownUntilItAgrees) {
   EXPECT_FALSE(changes_.NotApplied());
 }
 
+// A reload is refused then, and nothing will ever be another way at the next start.
+TEST_F(ConfigChangesTest, WithoutAFileAReloadLeavesNothingNotApplied) {
+  options_.config.clear();
+  const WantedChange change = changes_.Take();
+  ASSERT_FALSE(change.text.ok());
+  changes_.Ended(change, change.text.error());
+  EXPECT_FALSE(changes_.NotApplied());
+}
+
 TEST_F(ConfigChangesTest, AFileThatSaysTheSameInOtherWordsAgrees) {
   const std::string kind =
       "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";

@@ -357,6 +357,18 @@ TEST(Handover, APodThatComesInItsLastSecondsDoesNotUndoIt) {
   }
 }
 
+// As the one before: `uid-1` is known, and its next container was not created yet.
+TEST(Handover, AContainerOfAKnownPodThatComesInItsLastSecondsDoesNotUndoIt) {
+  MovingNode node;
+  FakeServices services;
+  ASSERT_TRUE(RunHandover(node, &PrepareToAlignd, services).ok());
+  services.before_call = [&](const std::string& call) {
+    if (call == "start kubelet.service") node.Run("uid-1", "5", "late", "1");
+  };
+  const Result<Done> done = RunHandover(node, &PrepareToKubelet, services);
+  ASSERT_TRUE(done.ok()) << done.error().Text();
+}
+
 // The first plan does not know it, and that of the move does.
 TEST(Handover, APodThatComesBeforeTheStopIsCompared) {
   MovingNode node;
