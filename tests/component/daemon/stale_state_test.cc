@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/mark_annotation.h"
 #include "daemon_fixture.h"
 #include "edge/status_conditions.h"
@@ -155,6 +158,61 @@ TEST_F(StaleState, NoContainerComesOntoCpusOnWhichAnotherOneStillIs) {
   EXPECT_TRUE(Eventually([&] { return CpusOf(b.container) == "0,4-27"; }));
   EXPECT_EQ(PlacesOf(a.container), (Places{"1-3", "4-6", "1-3"}));
   EXPECT_EQ(PlacesOf(b.container), (Places{"1-3", "0,7-27", "0,4-27"}));
+}
+
+// A pod that is created again, with the same UID, gets other devices and other memory.
+TEST_F(StaleState, ABackupOfBeforeAnotherAllocationChangesNothingForRunningContainers) {
+  const std::string config = StaticConfig(
+      "memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
+      "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
+      "topologyManagerPolicy: single-numa-node\n");
+  const std::vector<std::string> names = {"cpu_manager_state", "memory_manager_state",
+                                          "device-plugins/kubelet_internal_checkpoint"};
+  const auto pod = [](const std::string& uid) { return PodConfig(uid, "", Annotation(3, 1)); };
+  const auto files = [&] {
+    std::vector<std::string> texts;
+    for (const std::string& name : names) texts.push_back(ReadText(StateDir() / name));
+    return texts;
+  };
+  const auto mems = [&](const Running& running) {
+    return runtime_->FindContainer(running.container)->resources.cpuset_mems();
+  };
+  Start(config);
+  StartGpus();
+  const Running a = RunOne(pod("a"), Pinned(3));
+  const Running b = RunOne(pod("b"), Pinned(3));
+  ASSERT_EQ(mems(a) + " " + mems(b), "0 1");
+  const std::vector<std::string> backup = files();
+  ASSERT_TRUE(RemoveSandbox(a.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(b.sandbox).ok());
+  ASSERT_TRUE(Eventually([&] { return CpusInState().empty(); }));
+  const Running b_again = RunOne(pod("b"), Pinned(3));
+  const Running a_again = RunOne(pod("a"), Pinned(3));
+  ASSERT_EQ(mems(a_again) + " " + mems(b_again), "1 0");
+  StopDaemon();
+  const std::vector<std::string> now = files();
+  for (size_t i = 0; i < names.size(); ++i) std::ofstream(StateDir() / names[i]) << backup[i];
+  StartDaemon(config);
+  EXPECT_TRUE(Eventually([&] { return files()[0] == now[0]; })) << files()[0];
+  EXPECT_TRUE(Eventually([&] { return files()[1] == now[1]; })) << files()[1];
+  const auto gpus = [](const std::string& text) {
+    std::map<std::string, std::set<std::string>> ids;
+    const auto read = checkpoint::ParseDeviceCheckpoint(text);
+    EXPECT_TRUE(read.ok()) << text;
+    if (!read.ok()) return ids;
+    for (const auto& [key, resources] : read->allocations) {
+      ids[key.pod_uid] = resources.at(kGpu).Ids();
+    }
+    return ids;
+  };
+  ASSERT_EQ(gpus(now[2]).size(), 2U);
+  EXPECT_TRUE(Eventually([&] { return gpus(files()[2]) == gpus(now[2]); })) << files()[2];
+  ASSERT_EQ(ConditionsNow(ConditionType::kStateRebuilt).size(), 1U);
+  const std::string message = ConditionsNow(ConditionType::kStateRebuilt)[0].message();
+  EXPECT_NE(message.find("for container app of pod default/pod-a, but it was created with"),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(ConditionsNow(ConditionType::kAssignmentUnknown).size(), 0U);
 }
 
 // Nothing is decided, and no container is moved, until an operator has said what to do.
