@@ -17,6 +17,9 @@ std::optional<admission::Adoption> AllocationManager::Adopt(
     admission::Adoption adoption =
         admission::Adopt(node_, ledger_.state(), absent, std::move(containers));
     ledger_.Keep(adoption.next);
+    for (const admission::AdoptionNote& note : adoption.refuted) {
+      kubelet_.DropUnassigned(adoption.next, note.key.pod_uid);
+    }
     SaveOrLog("assignments of running containers");
     adopted.set_value(std::move(adoption));
   });

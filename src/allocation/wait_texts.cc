@@ -69,10 +69,13 @@ std::string DescribeFull(const WaitQueue& queue) {
          " pods wait already. Delete pods that wait; the kubelet retries";
 }
 
+// The facts of the last refusal are of that time: later calls get the same answer.
 Refusal WaitTimeout(const WaitQueue::Place& place, std::chrono::milliseconds fail_after) {
-  return {place.why.reason, place.why.message + ". It has waited for " + WaitText(fail_after) +
-                                ", as long as --on-refusal allows, and is refused from now on: "
-                                "delete the pod, so that its controller replaces it"};
+  return {place.why.reason,
+          "the pod has waited for " + WaitText(fail_after) +
+              ", as long as --on-refusal allows, and is refused from now on, whatever is free: "
+              "delete the pod, so that its controller replaces it. Its last refusal before that: " +
+              place.why.message};
 }
 
 }  // namespace alignd::allocation

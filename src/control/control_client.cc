@@ -30,8 +30,11 @@ Error Explained(const grpc::Status& status, const std::string& endpoint) {
     error.remedy.clear();
     return error;
   }
-  // The server's own text has its remedy.
-  if (error.code == ErrorCode::kNotFound || error.code == ErrorCode::kInvalidArgument) return error;
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND ||
+      status.error_code() == grpc::StatusCode::INVALID_ARGUMENT) {
+    error.remedy.clear();  // likewise
+    return error;
+  }
   error.remedy = error.code == ErrorCode::kUnavailable
                      ? "check that alignd runs and that you have access to its socket (--socket)"
                      : "see alignd's log, and check that --socket is alignd's control socket";

@@ -80,7 +80,9 @@ Result<uint64_t> ConfigChanges::Apply(const control::v1::ChangeRequest& request)
   const MutexLock lock(mutex_);
   if (waiting_) {  // its caller has not asked for it, and may have ended
     outcomes_[waiting_->number].set_outcome("failed");
-    outcomes_[waiting_->number].set_message("another change was requested before it began");
+    outcomes_[waiting_->number].set_message(
+        "another change was requested before this one began, and nothing of this one was applied: "
+        "see what `alignctl plan` shows now, and repeat the command if it is still wanted");
   }
   for (const auto& [change, outcome] : outcomes_) {
     if (outcome.outcome() != kPending) continue;

@@ -17,7 +17,7 @@ class LateFiles {
   // `conditions` outlives this object.
   explicit LateFiles(reconcile::Conditions& conditions) : conditions_(conditions) {}
 
-  // A file that could not be written. Raises StateNotSaved until `save` has succeeded.
+  // A file that could not be written. Raises StateNotWritable until `save` has succeeded.
   // `effect`: what follows as long as it has not.
   void Add(const std::string& name, const std::string& effect, const Error& failure,
            std::function<Result<Done>()> save) {

@@ -1,4 +1,4 @@
-// Raises the condition StateNotSaved.
+// Raises the condition StateNotWritable.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class SaveConditions final : public allocation::AllocationEvents {
     if (result.ok()) {
       conditions_.StateSaved();
     } else {
-      conditions_.StateNotSaved(result.error());
+      conditions_.StateNotWritable(result.error());
     }
     next_.Written(result, took);
   }

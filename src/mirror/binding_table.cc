@@ -1,5 +1,8 @@
 #include "mirror/binding_table.h"
 
+#include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "allocation/bad_state.h"
@@ -17,13 +20,23 @@ void Merge(const Bindings& bindings, Bindings& into) {
   }
 }
 
+// Whether the container is assigned the resource, and none of its ids is bound to a device that it
+// does not have: a restored copy of the file can be of another time than the state.
+bool IsOfAssignment(const devicemanager::DeviceAllocation* allocation,
+                    const checkpoint::Binding& binding) {
+  if (allocation == nullptr) return false;
+  const std::set<std::string> devices = allocation->Ids();
+  return std::ranges::all_of(binding,
+                             [&](const auto& pair) { return devices.contains(pair.second); });
+}
+
 template <typename IsMeant>
 void RemoveUnassigned(const admission::NodeState& state, Bindings& bindings,
                       const IsMeant& is_meant) {
   for (auto& [key, resources] : bindings) {
     if (!is_meant(key)) continue;
     std::erase_if(resources, [&, &owner = key](const auto& entry) {
-      return state.devices.Find(owner, entry.first) == nullptr;
+      return !IsOfAssignment(state.devices.Find(owner, entry.first), entry.second);
     });
   }
   std::erase_if(bindings, [](const auto& entry) { return entry.second.empty(); });

@@ -281,7 +281,10 @@ void AddWrongMemory(const ContainerCpusets& before, const std::string& uid,
     } else if (is_of_pod(cpuset.memory_nodes)) {
       ++right;
     } else if (cpuset.sets_memory_nodes) {
-      if (CanHoldMemory(state.memory, uid, path, cpuset)) misplaced.push_back(what + of_pod);
+      if (CanHoldMemory(state.memory, uid, path, cpuset)) {
+        misplaced.push_back(what + of_pod +
+                            ": if another program has set cpuset.mems of the cgroup, set it back");
+      }
     } else {
       unset.push_back(path);
       can_hold = can_hold || CanHoldMemory(state.memory, uid, path, cpuset);

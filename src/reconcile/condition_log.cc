@@ -15,7 +15,8 @@ std::string About(const Condition& condition) {
 }
 
 bool IsError(ConditionType type) {
-  return type == ConditionType::kConflictingCpuManager || type == ConditionType::kStateNotSaved ||
+  return type == ConditionType::kConflictingCpuManager ||
+         type == ConditionType::kStateNotWritable ||
          type == ConditionType::kConflictingDevicePlugin || type == ConditionType::kBypass ||
          type == ConditionType::kStateRebuilt || type == ConditionType::kAssignmentUnknown ||
          type == ConditionType::kKubeletNotAttached ||

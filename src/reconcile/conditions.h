@@ -28,7 +28,7 @@ enum class ConditionType {
   kBypass,
   kKubeletNotAttached,
   kRuntimeUnavailable,
-  kStateNotSaved,
+  kStateNotWritable,
   kConfigurationNotApplied,
   kStateRebuilt,  // an event of the start
   kAssignmentUnknown,
@@ -52,7 +52,7 @@ inline constexpr std::array<std::string_view, 20> kConditionNames = {
     "Bypass",
     "KubeletNotAttached",
     "RuntimeUnavailable",
-    "StateNotSaved",
+    "StateNotWritable",
     "ConfigurationNotApplied",
     "StateRebuilt",
     "AssignmentUnknown",
@@ -175,9 +175,9 @@ class Conditions {
                              .message = error.message,
                              .remedy = error.remedy + "; alignd tries again every 10 s"}});
   }
-  // StateNotSaved: a write of the state files has failed.
-  void StateNotSaved(const Error& error) {
-    Raise("", {.condition = {.type = ConditionType::kStateNotSaved,
+  // StateNotWritable: a write of the state files has failed.
+  void StateNotWritable(const Error& error) {
+    Raise("", {.condition = {.type = ConditionType::kStateNotWritable,
                              .message = "the assignments cannot be saved: " + error.message +
                                         "; pods that need a new assignment fail, and running "
                                         "containers keep theirs",
@@ -186,14 +186,14 @@ class Conditions {
   // ConfigurationNotApplied: a reload has failed, and the file is another one than what applies.
   void ConfigurationNotApplied(const Error& error);
   void ConfigurationApplied() { Clear(ConditionType::kConfigurationNotApplied, ""); }
-  // StateNotSaved: a file that a start can do without could not be written.
+  // StateNotWritable: a file that a start can do without could not be written.
   void FileNotSaved(const std::string& name, const std::string& effect, const Error& error) {
     Raise(name,
-          {.condition = {.type = ConditionType::kStateNotSaved,
+          {.condition = {.type = ConditionType::kStateNotWritable,
                          .message = name + " cannot be saved: " + error.message + "; " + effect,
                          .remedy = error.remedy + "; alignd tries again at each reconcile"}});
   }
-  void FileSaved(const std::string& name) { Clear(ConditionType::kStateNotSaved, name); }
+  void FileSaved(const std::string& name) { Clear(ConditionType::kStateNotWritable, name); }
   // StateRebuilt: assignments were rebuilt from the containers of the runtime. It stays until
   // alignd ends.
   void StateRebuilt(const std::string& message, const std::string& remedy) {
@@ -207,7 +207,7 @@ class Conditions {
   // CPUOffline: all that is affected now.
   void FoundOffline(const std::vector<OfflineCpus>& affected);
 
-  void StateSaved() { Clear(ConditionType::kStateNotSaved, ""); }
+  void StateSaved() { Clear(ConditionType::kStateNotWritable, ""); }
 
   void MetricsServed() { Clear(ConditionType::kMetricsUnavailable, ""); }
 

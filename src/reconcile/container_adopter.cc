@@ -92,13 +92,16 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
     const bool is_over = mark->is_init && !is_part;
     if (!marked.runs && (is_over || !adopts_ended)) continue;
     const bool is_incomplete = admission::IsIncomplete(node_, snapshot->state, marked.key, *mark);
-    if (!is_incomplete && !(marked.runs && node_.cpu && !mark->cpus.empty())) continue;
+    // What the mark of one that runs says is compared with the state.
+    if (!is_incomplete && !marked.runs) continue;
+    const bool has_cpus = !mark->cpus.empty() || snapshot->state.cpu.Find(marked.key) != nullptr;
     questions_->pending.push_back({.container = {.id = marked.id,
                                                  .key = marked.key,
                                                  .pod = marked.pod,
                                                  .runs = marked.runs,
                                                  .mark = *std::move(mark)},
-                                   .is_incomplete = is_incomplete});
+                                   .is_incomplete = is_incomplete,
+                                   .asks_cpus = node_.cpu.has_value() && has_cpus});
   }
   AddUnmarked(listing, snapshot->state);
   Ask(questions_, 0);
@@ -106,15 +109,15 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
 
 void ContainerAdopter::AddUnmarked(const RuntimeListing& listing,
                                    const admission::NodeState& state) {
-  if (!node_.cpu) return;
   std::set<ContainerKey> known;
   for (const Pending& pending : questions_->pending) known.insert(pending.container.key);
   for (const RuntimeListing::Container& listed : listing.containers) {
-    if (state.cpu.Find(listed.key) == nullptr || !known.insert(listed.key).second) continue;
+    if (!HasAny(state, listed.key) || !known.insert(listed.key).second) continue;
     questions_->pending.push_back({.container = {.id = listed.id,
                                                  .key = listed.key,
                                                  .pod = registry_.PodName(listed.key.pod_uid),
-                                                 .mark = {}}});
+                                                 .mark = {}},
+                                   .asks_cpus = state.cpu.Find(listed.key) != nullptr});
   }
 }
 
@@ -122,8 +125,7 @@ void ContainerAdopter::AddUnmarked(const RuntimeListing& listing,
 void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t next) {
   auto& pending = questions->pending;
   const auto is_asked = [&](const Pending& one) {
-    if (one.is_incomplete) return !one.container.mark.cpus.empty();
-    return !questions->is_slow;
+    return one.NeedsCpus() || (one.asks_cpus && !questions->is_slow);
   };
   for (; next < pending.size() && !is_asked(pending[next]); ++next) {
     if (questions->is_slow) pending[next].why_not = "not asked: an earlier answer came too late";
@@ -134,7 +136,7 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
                       if (spec.ok()) {
                         questions->pending[next].cgroup = spec->cgroup;
                         questions->pending[next].container.record = spec->cpus;
-                      } else if (questions->pending[next].is_incomplete ||
+                      } else if (questions->pending[next].NeedsCpus() ||
                                  spec.error().code == ErrorCode::kUnavailable) {
                         // kNotFound: this runtime does not say.
                         if (spec.error().code != ErrorCode::kNotFound) {
@@ -179,7 +181,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
     adoption = *std::move(adopted);
     state = adoption.next;
     for (const Pending& pending : questions_->pending) {
-      if (!pending.is_incomplete) continue;
+      if (!pending.is_incomplete && refuted.empty()) continue;
       for (const auto& [resource, devices] : pending.container.mark.devices) {
         if (state.devices.resources.contains(resource)) resources.insert(resource);
       }

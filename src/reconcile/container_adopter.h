@@ -56,8 +56,12 @@ class ContainerAdopter {
   struct Pending {
     admission::MarkedContainer container;
     bool is_incomplete = false;  // the state lacks what its mark says
+    bool asks_cpus = false;      // it has CPUs in the state or by its mark
     std::string cgroup{};        // its path; empty: not known
     std::string why_not{};       // an error of the runtime, which did not say where it is
+
+    // It cannot be adopted without the runtime's answer.
+    bool NeedsCpus() const { return is_incomplete && !container.mark.cpus.empty(); }
   };
   // Shared with the callback that waits for the runtime.
   struct Questions {
@@ -69,7 +73,7 @@ class ContainerAdopter {
 
   void Ask(const std::shared_ptr<Questions>& questions, size_t next);
   std::set<std::string> AbsentPods(const RuntimeListing& listing) const;
-  // Adds the running containers that have CPUs in the state, and no mark that can be read.
+  // Adds the running containers that have something in the state, and no mark that can be read.
   void AddUnmarked(const RuntimeListing& listing, const admission::NodeState& state);
   // Logs the containers whose CPUs in the state files could not be compared with the runtime, and
   // keeps them for Report.

@@ -94,13 +94,13 @@ endpoint() { printf '{\n  "state": "%s",\n  "endpoint": "%s",\n}\n' "$1" "$2" >"
 # --- The health.
 node
 status() { echo "{\"health\":\"degraded\",\"problems\":[$1],\"time\":\"\"}"; }
-expect "problems: one" "StateNotSaved" "$(problems "$(status '"StateNotSaved"')")"
-expect "problems: two" "StateNotSaved, device unhealthy" "$(problems "$(status '"StateNotSaved","device unhealthy"')")"
+expect "problems: one" "StateNotWritable" "$(problems "$(status '"StateNotWritable"')")"
+expect "problems: two" "StateNotWritable, device unhealthy" "$(problems "$(status '"StateNotWritable","device unhealthy"')")"
 expect "problems: none" "" "$(problems "$(status '')")"
 ALIGND_IGNORE="UnmanagedContainer,device unhealthy"
 expect "problems: one that is ignored" "" "$(problems "$(status '"UnmanagedContainer"')")"
 expect "problems: an ignored one with a count" "" "$(problems "$(status '"UnmanagedContainer (2)","device unhealthy (12)"')")"
-expect "problems: others beside it" "StateNotSaved (2)" "$(problems "$(status '"UnmanagedContainer (2)","StateNotSaved (2)"')")"
+expect "problems: others beside it" "StateNotWritable (2)" "$(problems "$(status '"UnmanagedContainer (2)","StateNotWritable (2)"')")"
 expect "problems: a part of a name is not ignored" "device" "$(problems "$(status '"device"')")"
 
 # --- Removing.

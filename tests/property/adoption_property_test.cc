@@ -26,6 +26,7 @@ class MarkedNode {
     Admission admission = Admit(crowded_.node, crowded_.state, pod, devicemanager::NoPreference);
     if (admission.admitted()) {
       crowded_.state = std::move(admission.next);
+      admitted_[pod.uid] = pod;
       for (const Container& container : pod.containers) {
         const ContainerKey key{pod.uid, container.name};
         const AssignmentMark mark =
@@ -35,6 +36,7 @@ class MarkedNode {
     }
     const std::set<std::string> pods = PodsIn(crowded_.state);
     std::erase_if(marks_, [&](const auto& entry) { return !pods.contains(entry.first.pod_uid); });
+    std::erase_if(admitted_, [&](const auto& entry) { return !pods.contains(entry.first); });
     if (random_.OnceIn(2)) ResizeOne();
   }
 
@@ -70,6 +72,23 @@ class MarkedNode {
     return state;
   }
 
+  // What files say that are valid, and of another history of these pods: some are missing, and the
+  // others came in another order.
+  NodeState OfAnotherHistory() const {
+    NodeState state = NodeState::Initial(node());
+    state.devices.resources = crowded_.state.devices.resources;
+    std::vector<Pod> pods;
+    for (const auto& [uid, pod] : admitted_) {
+      if (random_.OnceIn(4)) continue;
+      pods.insert(pods.begin() + random_.Number(0, static_cast<int>(pods.size())), pod);
+    }
+    for (const Pod& pod : pods) {
+      Admission admission = Admit(node(), state, pod, devicemanager::NoPreference);
+      if (admission.admitted()) state = std::move(admission.next);
+    }
+    return state;
+  }
+
   const Node& node() const { return crowded_.node; }
   const NodeState& state() const { return crowded_.state; }
   int device_kinds() const { return crowded_.device_kinds; }
@@ -88,6 +107,7 @@ class MarkedNode {
   Random& random_;
   CrowdedNode crowded_;
   std::map<ContainerKey, std::string> marks_;
+  std::map<std::string, Pod> admitted_;  // by UID
 };
 
 // A container that has again the CPUs of its creation may have an entry or none: that says the
@@ -145,6 +165,34 @@ TEST(AdoptionProperty, AnyLostFilesAreRebuiltFromTheContainers) {
     EXPECT_EQ(with.next.memory.assignments, without.next.memory.assignments);
     if (::testing::Test::HasFailure()) return;
   }
+}
+
+// Memory and devices are those of the marks, whatever valid files say: nothing that a running
+// container has is free, or another one's.
+TEST(AdoptionProperty, FilesOfAnotherHistoryTakeNoMemoryAndNoDevices) {
+  Random random;
+  int refuted = 0;
+  for (int run = 0; run < Iterations(150); ++run) {
+    MarkedNode world(random);
+    for (int step = random.Number(1, 12); step > 0; --step) world.Step(step);
+    const std::vector<MarkedContainer> containers = world.Containers();
+    const Adoption adoption = Adopt(world.node(), world.OfAnotherHistory(), {}, containers);
+    ASSERT_EQ(adoption.next.BrokenInvariants(world.node()), std::vector<std::string>());
+    refuted += static_cast<int>(adoption.refuted.size());
+    for (const MarkedContainer& container : containers) {
+      for (const auto& [resource, devices] : container.mark.devices) {
+        const auto* const now = adoption.next.devices.Find(container.key, resource);
+        ASSERT_NE(now, nullptr) << container.key.pod_uid;
+        EXPECT_EQ(now->devices, devices);
+      }
+      const auto* const memory = adoption.next.memory.Find(container.key);
+      if (container.mark.memory.empty() || container.mark.is_init) continue;
+      ASSERT_NE(memory, nullptr) << container.key.pod_uid;
+      EXPECT_EQ(*memory, container.mark.memory);
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(refuted, 0);
 }
 
 // Containers whose marks contradict each other and the state: nothing is ever assigned twice, and

@@ -48,19 +48,27 @@ struct Adoption {
 bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& key,
                   const AssignmentMark& mark);
 
-// What of the state is not true, as of an older copy or one of another node: a container has CPUs
-// in it on which a container of another pod runs exclusively, and does not run on any of these
-// itself. That the latter runs there exclusively, its mark and the runtime must say (after a
-// resize, the runtime has all CPUs of the mark); or the runtime says of both that they are
-// elsewhere, on as many CPUs as they have. What an interrupted resize or move explains is no
-// contradiction, nor is what only one program that moves containers explains. Empty: nothing is
+// What of the state is not true, as of an older copy or one of another node.
+//
+// CPUs: a container has CPUs in it on which a container of another pod runs exclusively, and does
+// not run on any of these itself. That the latter runs there exclusively, its mark and the runtime
+// must say (after a resize, the runtime has all CPUs of the mark); or the runtime says of both that
+// they are elsewhere, on as many CPUs as they have. What an interrupted resize or move explains is
+// no contradiction, nor is what only one program that moves containers explains.
+//
+// Memory and devices: a running container has other ones in it than in its mark; or a running
+// container has them by its mark, and the state has them for another one that does not run, or that
+// runs with a mark without them.
+//
+// `containers`: all that run with an assignment in the state or in a mark. Empty: nothing is
 // refuted.
 std::vector<AdoptionNote> FindRefuted(const Node& node, const NodeState& state,
                                       std::vector<MarkedContainer> containers);
 
 // The state with what these containers have and the state lacks. What the state has is never
 // changed, except that the pods of `absent` are released first: the runtime does not have them; and
-// that the CPUs that FindRefuted finds are those of the runtime instead.
+// that what FindRefuted finds is dropped: the CPUs are those of the runtime instead, the memory and
+// the devices those of the marks.
 //
 // The mark says that CPUs are exclusive. Which ones, two of mark, runtime and cgroup must say; if
 // each says something else, the runtime's record is used, because a resize goes through it, and a

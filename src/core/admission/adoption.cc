@@ -1,6 +1,7 @@
 #include "alignd/admission/adoption.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include "alignd/memorymanager/adoption.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "core/admission/adopted_cpus.h"
+#include "core/admission/refuted_by_marks.h"
 #include "core/admission/refuted_cpus.h"
 
 namespace alignd::admission {
@@ -204,7 +206,29 @@ void DropNamesakes(std::vector<MarkedContainer>& containers, Adoption& adoption)
   containers = std::move(kept);
 }
 
+// All that running containers refute.
+std::vector<AdoptionNote> DropRefuted(const Node& node, std::vector<MarkedContainer>& containers,
+                                      NodeState& state) {
+  std::vector<AdoptionNote> notes = DropRefutedCpus(node, containers, state.cpu);
+  const auto append = [&notes](std::vector<AdoptionNote> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(notes));
+  };
+  append(DropRefutedMemory(node, containers, state.memory));
+  append(DropRefutedDevices(containers, state.devices));
+  return notes;
+}
+
 }  // namespace
+
+std::vector<AdoptionNote> FindRefuted(const Node& node, const NodeState& state,
+                                      std::vector<MarkedContainer> containers) {
+  // The same containers in any order have the same result.
+  std::ranges::sort(containers, [](const MarkedContainer& a, const MarkedContainer& b) {
+    return std::tie(a.key, a.id) < std::tie(b.key, b.id);
+  });
+  NodeState kept = state;
+  return DropRefuted(node, containers, kept);
+}
 
 bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& key,
                   const AssignmentMark& mark) {
@@ -232,7 +256,7 @@ Adoption Adopt(const Node& node, NodeState state, const std::set<std::string>& a
   for (const std::string& uid : absent) ReleasePod(uid, state);
   Adoption adoption{.next = std::move(state), .adopted = {}, .unknown = {}, .refuted = {}};
   DropNamesakes(containers, adoption);
-  adoption.refuted = DropRefuted(node, containers, adoption.next.cpu);
+  adoption.refuted = DropRefuted(node, containers, adoption.next);
   Texts texts(containers.size());
   const std::vector<CpuSet> cpus = AdoptCpus(node, containers, adoption);
   for (size_t i = 0; i < containers.size(); ++i) {

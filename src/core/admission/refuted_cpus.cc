@@ -1,7 +1,6 @@
 #include "core/admission/refuted_cpus.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "alignd/cpumanager/static_policy.h"
@@ -111,8 +110,9 @@ bool Refutes(const Whereabouts& by, const std::pair<ContainerKey, CpuSet>& entry
 
 }  // namespace
 
-std::vector<AdoptionNote> DropRefuted(const Node& node, std::vector<MarkedContainer>& containers,
-                                      CpuState& state) {
+std::vector<AdoptionNote> DropRefutedCpus(const Node& node,
+                                          std::vector<MarkedContainer>& containers,
+                                          CpuState& state) {
   std::vector<AdoptionNote> notes;
   if (!node.cpu) return notes;
   std::vector<Whereabouts> all;
@@ -156,16 +156,6 @@ std::vector<AdoptionNote> DropRefuted(const Node& node, std::vector<MarkedContai
     }
   }
   return notes;
-}
-
-std::vector<AdoptionNote> FindRefuted(const Node& node, const NodeState& state,
-                                      std::vector<MarkedContainer> containers) {
-  // The same containers in any order have the same result.
-  std::ranges::sort(containers, [](const MarkedContainer& a, const MarkedContainer& b) {
-    return std::tie(a.key, a.id) < std::tie(b.key, b.id);
-  });
-  cpumanager::CpuState cpus = state.cpu;
-  return DropRefuted(node, containers, cpus);
 }
 
 }  // namespace alignd::admission

@@ -12,7 +12,8 @@ namespace alignd::admission {
 // containers that refute them, and sets `by_runtime` of all these containers. Returns what was
 // removed because another container runs there, one note for each pair; `id` is empty if nothing of
 // that assignment runs.
-std::vector<AdoptionNote> DropRefuted(const Node& node, std::vector<MarkedContainer>& containers,
-                                      cpumanager::CpuState& state);
+std::vector<AdoptionNote> DropRefutedCpus(const Node& node,
+                                          std::vector<MarkedContainer>& containers,
+                                          cpumanager::CpuState& state);
 
 }  // namespace alignd::admission

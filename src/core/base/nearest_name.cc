@@ -26,6 +26,21 @@ size_t Distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// The only one of the names that begins so; empty if there is none, or several.
+std::string_view OnlyWithBeginning(std::string_view beginning,
+                                   std::span<const std::string_view> names) {
+  constexpr size_t kMinBeginning = 3;
+  std::string_view only;
+  if (beginning.size() < kMinBeginning) return only;
+  for (const std::string_view name : names) {
+    const std::string_view of_name = name.substr(0, beginning.size());
+    if (!std::ranges::equal(of_name, beginning, {}, Lower, Lower)) continue;
+    if (!only.empty()) return {};
+    only = name;
+  }
+  return only;
+}
+
 }  // namespace
 
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> names) {
@@ -41,7 +56,7 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
     least = distance;
     nearest = candidate;
   }
-  return nearest;
+  return nearest.empty() ? OnlyWithBeginning(name, names) : nearest;
 }
 
 }  // namespace alignd

@@ -7,7 +7,7 @@
 namespace alignd {
 
 // The name that differs in the fewest characters, regardless of case; of equally similar ones the
-// first. Empty if none is similar.
+// first. If none is similar, the only one that begins so. Empty if there is none either.
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> names);
 
 }  // namespace alignd

@@ -320,7 +320,7 @@ TEST_F(ControlTest, ReportsADiskThatIsFull) {
   v1::GetStatusResponse status = Status();
   ASSERT_EQ(status.conditions_size(), 1);
   const v1::Condition& condition = status.conditions(0);
-  EXPECT_EQ(condition.type(), "StateNotSaved");
+  EXPECT_EQ(condition.type(), "StateNotWritable");
   EXPECT_NE(condition.message().find("No space left on device"), std::string::npos)
       << condition.message();
   EXPECT_TRUE(condition.remedy().starts_with("free space on this file system"))

@@ -246,7 +246,7 @@ TEST_F(DaemonOffline, AStartDoesNotNeedTheFileOfKnownCpus) {
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(2));
   EXPECT_EQ(CpusOf(pinned.container), "1-2");
   const auto unsaved = [this] {
-    return testing::ConditionsOf(DaemonOptions().ControlSocket(), ConditionType::kStateNotSaved);
+    return testing::ConditionsOf(DaemonOptions().ControlSocket(), ConditionType::kStateNotWritable);
   };
   ASSERT_EQ(unsaved().size(), 1U);  // also after the assignments were saved
   EXPECT_NE(unsaved()[0].message().find("known_cpus cannot be saved: "), std::string::npos)

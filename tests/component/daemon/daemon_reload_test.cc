@@ -122,6 +122,8 @@ TEST_F(DaemonReload, SingleFieldsArePlanned) {
   EXPECT_NE(wrong.error().Text().find("strictest"), std::string::npos) << wrong.error().Text();
   EXPECT_NE(wrong.error().Text().find("given with the request, not in "), std::string::npos)
       << wrong.error().Text();
+  // The text has its remedy; alignd's log says no more.
+  EXPECT_EQ(wrong.error().Text().find("see in the log"), std::string::npos) << wrong.error().Text();
 }
 
 TEST_F(DaemonReload, NoContainerIsMovedWithoutAnOrder) {

@@ -187,6 +187,10 @@ TEST_F(WaitQueueTest, WithFailAfterThePlaceIsLostAndEveryLaterCallIsRefused) {
   EXPECT_EQ(refusal.reason, kQueuedRefusal.reason);
   EXPECT_NE(refusal.message.find("has waited for 600 s, as long as --on-refusal allows"),
             std::string::npos);
+  // What was free then need not be true of the moment of a later answer.
+  EXPECT_NE(refusal.message.find("Its last refusal before that: " + kQueuedRefusal.message),
+            std::string::npos)
+      << refusal.message;
   // Forgotten with its pod, or once no call comes any more.
   WaitQueue other = queue_;
   other.Forget("a");

@@ -195,6 +195,10 @@ TEST(KubeletConfig, RefusesWrongValues) {
       {R"({"topologyManagerPolicy":"best"})",
        "topologyManagerPolicy: \"best\" is not \"none\", \"best-effort\", \"best-attainable\", "
        "\"restricted\" or \"single-numa-node\""},
+      {R"({"topologyManagerPolicy":"single-numa"})",
+       "topologyManagerPolicy: \"single-numa\" is not \"none\", \"best-effort\", "
+       "\"best-attainable\", \"restricted\" or \"single-numa-node\"; did you mean "
+       "single-numa-node?"},
       {R"({"topologyManagerScope":"node"})",
        "topologyManagerScope: \"node\" is not \"container\" or \"pod\""},
       {R"({"memoryManagerPolicy":"static"})",

@@ -37,6 +37,25 @@ TEST_F(ConfigChangesTest, TheAppliedTextIsTheOneThatWasTaken) {
   EXPECT_EQ(changes_.Take().applied, "second");
 }
 
+// Of several `alignctl apply` at once, all but the last one fail, and say what to do.
+TEST_F(ConfigChangesTest, ARequestThatDidNotBeginYieldsToTheNextAndNamesTheRemedy) {
+  control::v1::ChangeRequest request;
+  request.set_config("second");
+  const auto first = changes_.Apply(request);
+  ASSERT_TRUE(first.ok()) << first.error().Text();
+  request.set_config("third");
+  const auto second = changes_.Apply(request);
+  ASSERT_TRUE(second.ok()) << second.error().Text();
+  EXPECT_EQ(changes_.Outcome(*second).outcome(), "pending");
+  const control::v1::GetChangeResponse outcome = changes_.Outcome(*first);
+  EXPECT_EQ(outcome.outcome(), "failed");
+  EXPECT_EQ(outcome.message(),
+            "another change was requested before this one began, and nothing of this one was "
+            "applied: see what `alignctl plan` shows now, and repeat the command if it is still "
+            "wanted");
+  EXPECT_EQ(*changes_.Take().text, "third");
+}
+
 TEST_F(ConfigChangesTest, ARefusedChangeAppliesNothing) {
   Write("second");
   const WantedChange change = changes_.Take();

@@ -44,6 +44,22 @@ TEST(BindingTable, IsOnTheDisk) {
   EXPECT_TRUE((*table)->snapshot()->empty());
 }
 
+// A restored copy: the container has another device now, and its old id must not stand for the new
+// owner's device.
+TEST(BindingTable, BindingsOfDevicesThatTheContainerDoesNotHaveAreDropped) {
+  const testing::FakeTree tree;
+  const Bindings bindings{{{"p", "app"}, {{kGpu, {{"a", "x"}, {"b", "y"}}}}},
+                          {{"q", "app"}, {{kGpu, {{"c", "z"}}}}}};
+  const auto table = BindingTable::Load(tree.root() / "device_bindings");
+  ASSERT_TRUE(table.ok()) << table.error().Text();
+  ASSERT_TRUE((*table)->Set(bindings).ok());
+  NodeState state;
+  state.devices.allocations[{"p", "app"}][kGpu].devices[0] = {"w", "y"};
+  state.devices.allocations[{"q", "app"}][kGpu].devices[0] = {"z"};
+  (*table)->DropUnassigned(state, "p");
+  EXPECT_EQ(*(*table)->snapshot(), (Bindings{{{"q", "app"}, {{kGpu, {{"c", "z"}}}}}}));
+}
+
 // Between the two, the assignments are saved: a crash never leaves one without its bindings.
 TEST(BindingTable, NewBindingsComeFirstAndOldOnesGoLast) {
   const testing::FakeTree tree;

@@ -199,7 +199,8 @@ TEST(ContainerCgroups, TheMemoryNodesOfContainersInTheSharedPoolAreCompared) {
     const std::vector<std::string> misplaced = MisplacedIn(tree, state);
     ASSERT_EQ(misplaced.size(), 1U);
     EXPECT_TRUE(misplaced[0].ends_with(
-        " may use memory of NUMA nodes 2, and its pod is assigned memory of NUMA nodes 0-1"))
+        " may use memory of NUMA nodes 2, and its pod is assigned memory of NUMA nodes 0-1: if "
+        "another program has set cpuset.mems of the cgroup, set it back"))
         << misplaced[0];
   }
   // No part of the state has what this container has: it would be assigned to others.
@@ -209,7 +210,8 @@ TEST(ContainerCgroups, TheMemoryNodesOfContainersInTheSharedPoolAreCompared) {
     const std::vector<std::string> misplaced = MisplacedIn(tree, none);
     ASSERT_EQ(misplaced.size(), 1U);
     EXPECT_TRUE(misplaced[0].ends_with(
-        " may use memory of NUMA nodes 1, and its pod is assigned no memory"))
+        " may use memory of NUMA nodes 1, and its pod is assigned no memory: if another program "
+        "has set cpuset.mems of the cgroup, set it back"))
         << misplaced[0];
   }
   // Without a state of the memory manager, nothing is known about memory.

@@ -46,7 +46,7 @@ TEST(Conditions, AreSortedByType) {
   conditions.FoundUnmanaged({kApp});
   conditions.FoundPastMirror({{kApp, "a/gpu", {"g1"}}});
   conditions.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
-  conditions.StateNotSaved({ErrorCode::kIo, "full", "free space"});
+  conditions.StateNotWritable({ErrorCode::kIo, "full", "free space"});
   conditions.AssignmentUnknown(kApp, "its mark cannot be read");
   conditions.StateRebuilt("a file was missing", "");
   conditions.FoundOffline({{kApp, *CpuSet::Parse("1-2"), *CpuSet::Parse("2")}});
