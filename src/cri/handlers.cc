@@ -42,7 +42,8 @@ void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& as
   const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
   if (!assignment.KeptFromOthers().empty() || snapshot->state.cpu.originals.empty()) return;
   assignment.cpuset = reconcile::SharedCpus(
-      assignment.cpuset, reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
+      assignment.cpuset, admission::SharedCpus(context.node, snapshot->state),
+      reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
 }
 
 bool RestoresOtherDevices(const HandlerContext& context) {

@@ -5,6 +5,7 @@
 
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
@@ -12,6 +13,7 @@
 #include "core/admission/own_cpus.h"
 #include "core/admission/own_status.h"
 #include "core/admission/remedy.h"
+#include "core/admission/shared_node.h"
 #include "core/admission/whole_pod.h"
 
 namespace alignd::admission {
@@ -141,7 +143,7 @@ class PodAdmission {
 
   // Source: scope_pod.go, admitUsingPodResources.
   std::optional<Refusal> DecideWholePod() {
-    Answers answers = WholePodAnswers(node_, cpu_, next_, pod_);
+    Answers answers = WholePodAnswers(node_, Cpu(), next_, pod_);
     AddClaimed(pod_.claimed_devices, answers);
     const MergedHint merged = MergeForPod(answers);
     if (refused_at_) return AffinityRefusal(pod_);
@@ -149,7 +151,7 @@ class PodAdmission {
       next_.affinities[{pod_.uid, container.name}] = merged.hint;
     }
     WholePodPlacement placement =
-        AllocateWholePod(node_, cpu_, pod_, merged.hint, preferred_, next_);
+        AllocateWholePod(node_, Cpu(), pod_, merged.hint, preferred_, next_);
     for (ContainerDecision& decision : decisions_) decision.memory_exact = placement.memory_exact;
     if (placement.refusal) refused_at_ = {placement.container, placement.by};
     return std::move(placement.refusal);
@@ -194,35 +196,50 @@ class PodAdmission {
     return merged;
   }
 
-  Answers ContainerAnswers(const Container& container) const {
+  // The policy without CPUs that containers of the shared pool need where they are. Until the next
+  // call, and for the present state.
+  const cpumanager::StaticPolicy* Cpu() {
+    if (cpu_ == nullptr || next_.cpu.shares.empty()) return cpu_;
+    with_held_back_ = cpumanager::WithHeldBack(node_.machine, *cpu_, next_.cpu);
+    return &*with_held_back_;
+  }
+
+  Answers ContainerAnswers(const Container& container) {
     Answers answers;
     answers.push_back(devicemanager::ContainerHints(node_.machine, next_.devices, pod_, container));
+    const cpumanager::StaticPolicy* const cpu = Cpu();
     answers.push_back(
-        cpu_ ? cpumanager::ContainerHints(node_.machine, *cpu_, next_.cpu, pod_, container)
-             : HintsByResource{});
+        cpu ? cpumanager::ContainerHints(node_.machine, *cpu, next_.cpu, pod_, container)
+            : HintsByResource{});
     answers.push_back(node_.memory ? memorymanager::ContainerHints(node_.machine, *node_.memory,
                                                                    next_.memory, pod_, container)
                                    : HintsByResource{});
+    AddIfAny(SharedNodeHints(node_, next_, pod_, container), answers);
     AddClaimed(container.claimed_devices, answers);
     return answers;
   }
 
-  Answers PodAnswers() const {
+  Answers PodAnswers() {
     Answers answers;
     answers.push_back(devicemanager::PodHints(node_.machine, next_.devices, pod_));
-    answers.push_back(cpu_ ? cpumanager::PodHints(node_.machine, *cpu_, next_.cpu, pod_)
-                           : HintsByResource{});
+    const cpumanager::StaticPolicy* const cpu = Cpu();
+    answers.push_back(cpu ? cpumanager::PodHints(node_.machine, *cpu, next_.cpu, pod_)
+                          : HintsByResource{});
     answers.push_back(
         node_.memory ? memorymanager::PodHints(node_.machine, *node_.memory, next_.memory, pod_)
                      : HintsByResource{});
+    AddIfAny(PodSharedNodeHints(node_, next_, pod_), answers);
     AddClaimed(pod_.claimed_devices, answers);
     return answers;
   }
 
-  // Pods without claimed devices are asked about as by the kubelet.
+  // What the kubelet does not ask: pods without it are asked about as by the kubelet.
+  static void AddIfAny(HintsByResource more, Answers& answers) {
+    if (!more.empty()) answers.push_back(std::move(more));
+  }
+
   void AddClaimed(const std::vector<ClaimedDevice>& devices, Answers& answers) const {
-    HintsByResource claimed = ClaimedHints(node_.machine, devices, answers);
-    if (!claimed.empty()) answers.push_back(std::move(claimed));
+    AddIfAny(ClaimedHints(node_.machine, devices, answers), answers);
   }
 
   void Note(const Container& container, const Answers& answers, const TopologyHint& merged) {
@@ -245,9 +262,13 @@ class PodAdmission {
       refused_at_ = {container.name, RefusedBy::kDevices};
       return refusal;
     }
-    if (cpu_) {
-      if (auto refusal =
-              cpumanager::Allocate(node_.machine, *cpu_, pod_, container, affinity, next_.cpu)) {
+    if (const cpumanager::StaticPolicy* const cpu = Cpu()) {
+      auto refusal =
+          cpumanager::Allocate(node_.machine, *cpu, pod_, container, affinity, next_.cpu);
+      if (!refusal) {
+        refusal = AllocateSharedNode(node_, pod_, container, affinity, MustAlign(), next_);
+      }
+      if (refusal) {
         refused_at_ = {container.name, RefusedBy::kCpus};
         return refusal;
       }
@@ -259,6 +280,13 @@ class PodAdmission {
         memory.exact;
     if (memory.refusal) refused_at_ = {container.name, RefusedBy::kMemory};
     return std::move(memory.refusal);
+  }
+
+  // Whether a share of another NUMA node than those of the affinity would be against the policy.
+  bool MustAlign() const {
+    return alignment_ == Alignment::kByPolicy &&
+           (topology_.kind() == TopologyManagerPolicy::kRestricted ||
+            topology_.kind() == TopologyManagerPolicy::kSingleNumaNode);
   }
 
   // A scheduler can decide on CPUs and memory of different NUMA nodes.
@@ -273,6 +301,7 @@ class PodAdmission {
   const topologymanager::Policy& topology_;  // that applies to the pod
   const cpumanager::StaticPolicy* cpu_;      // as well; null: no CPUs are assigned
   const cpumanager::StaticPolicy* free_cpu_;
+  std::optional<cpumanager::StaticPolicy> with_held_back_;  // Cpu()
   const Pod& pod_;
   const Pod& free_pod_;
   const PreferredAllocationFn& preferred_;

@@ -17,6 +17,7 @@
 #include "core/admission/held_resources.h"
 #include "core/admission/moved_unit.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/shared_node.h"
 
 namespace alignd::admission {
 namespace {
@@ -78,6 +79,7 @@ std::vector<std::string> NotesOn(const Node& before, const Node& after) {
         "cpuManagerPolicy static: containers that run now stay in the shared pool; those that are "
         "entitled to exclusive CPUs are assigned them when they are created again");
   }
+  if (MayShareNode(before) && !MayShareNode(after)) notes.emplace_back(kSharesEnd);
   if (before.cpu && !after.cpu) {
     notes.push_back(
         "cpuManagerPolicy none: containers that run now keep the CPUs of the shared pool until "
@@ -157,6 +159,7 @@ class Plan {
   void RebuildCpus() {
     if (!after_.cpu || !before_.cpu) next_.cpu = {};
     next_.cpu.reusable.clear();
+    if (!MayShareNode(after_)) next_.cpu.shares = {};
     if (ChangesTopology()) next_.affinities.clear();
     SetDefault({});
   }
@@ -323,6 +326,7 @@ class Plan {
     for (std::string& broken : next_.BrokenInvariants(after_)) {
       transition_.faults.push_back(std::move(broken));
     }
+    AddFaultsOfShares(before_, given_, after_, next_, transition_.faults);
   }
 
   Transition Finish() {
