@@ -36,7 +36,8 @@ bool FitsOn(const Machine& machine, const StaticPolicy& policy, const CpuState& 
 
 // The CPUs of the default set that must stay in it: of each NUMA node as many as are backed, or
 // all, if CPUs have gone offline. First those that the policy avoids in any case, then those of
-// cores that are not free as a whole, so that as many whole cores as possible can be assigned.
+// cores that are not free as a whole, so that as many whole cores as possible can be assigned. With
+// full-pcpus-only, whole cores are held back.
 // Deterministic. Empty without such containers.
 CpuSet HeldBack(const Machine& machine, const StaticPolicy& policy, const CpuState& state);
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/cpumanager/core_use.h"
+
 namespace alignd::cpumanager {
 namespace {
 
@@ -53,6 +55,8 @@ CpuSet HeldBackOf(const Machine& machine, const StaticPolicy& policy, const CpuS
     if (held.Count() >= count) break;
     MoveHighest(count - held.Count(), cpus, held);
   }
+  // The number of CPUs says whether there are whole cores: no core is free in part.
+  if (policy.options.full_pcpus_only) held |= GroupsTouching(machine.cores(), held) & backing;
   return held;
 }
 

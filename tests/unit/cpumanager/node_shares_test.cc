@@ -96,6 +96,14 @@ TEST_F(NodeShares, HoldBackTheHighestCpusOfPartlyFreeCoresFirst) {
   EXPECT_EQ(WithHeldBack(machine_, policy_, state_).avoided.ToString(), "1,5,8-10");
 }
 
+// The option counts CPUs, and assigns whole cores.
+TEST_F(NodeShares, HoldBackWholeCoresWithFullPcpusOnly) {
+  policy_.options.full_pcpus_only = true;
+  Share("a", "app", 0, 1500);
+  Share("b", "app", 1, 2500);
+  EXPECT_EQ(Held(), "1,6-7,12-15");
+}
+
 TEST_F(NodeShares, HoldBackWhatIsLeftIfCpusAreOffline) {
   Share("a", "app", 1, 7000);
   SetOffline({8, 9, 10, 11, 12}, state_);
