@@ -80,9 +80,9 @@ Refusal RefusedResize(const std::string& pod, const std::string& container, std:
 // The refusal to resize what a pod has as a whole. `asked`: for example "4 CPUs".
 Refusal RefusedPodResize(const std::string& pod, const CpuSet& whole, const std::string& asked);
 
-// The refusal of another cpu request for a container of the shared pool that stays on one NUMA node:
-// what it requests is accounted there. `pod`: its name, or its UID. nullopt: the request is that of
-// its share.
+// The refusal of another cpu request for a container of the shared pool that stays on one NUMA
+// node: what it requests is accounted there. `pod`: its name, or its UID. nullopt: the request is
+// that of its share.
 std::optional<Refusal> RefuseOtherShare(const std::string& pod, const std::string& container,
                                         const cpumanager::NodeShare& share, int64_t millis);
 

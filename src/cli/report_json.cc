@@ -144,14 +144,14 @@ Json JsonOf(const v1::Policies& policies) {
 
 Json JsonOf(const v1::NumaNode& node) {
   Json json = {{"id", node.id()},
-          {"free_cpus", node.free_cpus()},
-          {"cpus", node.cpus()},
-          {"all_cpus", node.all_cpus()},
-          {"exclusive_cpus", node.exclusive_cpus()},
-          {"reserved_cpus", node.reserved_cpus()},
-          {"memory", JsonOf(node.memory())},
-          {"memory_capacity", Sorted(node.memory_capacity())},
-          {"devices", JsonOf(node.devices())}};
+               {"free_cpus", node.free_cpus()},
+               {"cpus", node.cpus()},
+               {"all_cpus", node.all_cpus()},
+               {"exclusive_cpus", node.exclusive_cpus()},
+               {"reserved_cpus", node.reserved_cpus()},
+               {"memory", JsonOf(node.memory())},
+               {"memory_capacity", Sorted(node.memory_capacity())},
+               {"devices", JsonOf(node.devices())}};
   if (node.has_shared_millis()) {
     json["shared_millis"] = {{"free", node.shared_millis().free()},
                              {"total", node.shared_millis().total()}};

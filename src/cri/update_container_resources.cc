@@ -116,9 +116,9 @@ class UpdateContainerResources final : public WaitingCall {
   void CompareCpus(const Decide& decide) {
     const admission::Assignment assignment = CurrentAssignment();
     if (assignment.share && request_.linux().cpu_shares() > 0) {
-      const std::optional<Refusal> refusal = allocation::RefuseOtherShare(
-          PodName(), key_.container, *assignment.share,
-          podsource::MillisFromShares(request_.linux().cpu_shares()));
+      const std::optional<Refusal> refusal =
+          allocation::RefuseOtherShare(PodName(), key_.container, *assignment.share,
+                                       podsource::MillisFromShares(request_.linux().cpu_shares()));
       if (refusal) return Refuse(*refusal, decide);
     }
     const CpuSet exclusive = assignment.exclusive;

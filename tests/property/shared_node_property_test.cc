@@ -106,12 +106,12 @@ class SharedNodeProperty : public testing::Test {
     pod.stated_qos = QosClass::kBurstable;
     pod.policies.shared_on_one_node = true;
     for (int i = random_.OnceIn(2) ? 1 : random_.Number(2, 4); i > 0; --i) {
-      const ContainerKind kind = random_.OneOf<ContainerKind>(
-          {ContainerKind::kApp, ContainerKind::kApp, ContainerKind::kInit, ContainerKind::kSidecar});
+      const ContainerKind kind =
+          random_.OneOf<ContainerKind>({ContainerKind::kApp, ContainerKind::kApp,
+                                        ContainerKind::kInit, ContainerKind::kSidecar});
       Container container = MakeContainer(kind, "c" + std::to_string(i), {});
       const int millis = random_.OneOf<int>({0, 1, 250, 999, 1000, 1001, 2500, 4000});
-      container.resources.requests =
-          Amounts({{"cpu", std::to_string(millis) + "m"}});
+      container.resources.requests = Amounts({{"cpu", std::to_string(millis) + "m"}});
       pod.containers.push_back(container);
     }
     return pod;
@@ -163,8 +163,8 @@ class SharedNodeProperty : public testing::Test {
     if (!IsPlain() || pod.policies != PodPolicies()) return;
     const int64_t count = pod.containers[0].resources.requests.at("cpu").Value();
     const auto [all, most] = FreeForExclusive();
-    const bool any = kind == TopologyManagerPolicy::kNone ||
-                     kind == TopologyManagerPolicy::kBestEffort;
+    const bool any =
+        kind == TopologyManagerPolicy::kNone || kind == TopologyManagerPolicy::kBestEffort;
     if (!any && kind != TopologyManagerPolicy::kSingleNumaNode) return;
     EXPECT_EQ(admission.admitted(), count <= (any ? all : most)) << Where(pod);
     ++seen_[admission.admitted() ? "exclusive admitted" : "exclusive refused"];
@@ -178,9 +178,9 @@ class SharedNodeProperty : public testing::Test {
         told_.exclusive[pod.uid] |= assignment.exclusive;
       } else if (pod.policies.shared_on_one_node) {
         ASSERT_TRUE(assignment.share) << Where(pod);
-        told_.bound[pod.uid][container.name] = {
-            assignment.share->numa_id,
-            container.resources.requests.at("cpu").MilliValue(), container.kind};
+        told_.bound[pod.uid][container.name] = {assignment.share->numa_id,
+                                                container.resources.requests.at("cpu").MilliValue(),
+                                                container.kind};
       }
     }
   }
@@ -202,8 +202,8 @@ class SharedNodeProperty : public testing::Test {
     for (int position = 0; position < machine_->numa_count(); ++position) {
       const int64_t needed = told_.NeededOn(machine_->NumaId(position));
       EXPECT_LE(needed, LeftOn(position)) << after << ": too few CPUs back what is requested";
-      const auto available = static_cast<int64_t>(
-          zones[static_cast<size_t>(position)].resources.at("cpu").available);
+      const auto available =
+          static_cast<int64_t>(zones[static_cast<size_t>(position)].resources.at("cpu").available);
       if (node_->cpu->options.full_pcpus_only) {  // whole cores are held back
         EXPECT_LE(available, LeftOn(position) - needed) << after;
       } else {

@@ -17,8 +17,9 @@ namespace alignd::cpumanager {
 // Thousandths of a CPU.
 inline constexpr int64_t kMillisPerCpu = 1000;
 
-// What these containers request at one time on the NUMA node, in thousandths of a CPU: of each pod, its app containers and sidecars together, or its largest init container with
-// all its sidecars, whichever is more.
+// What these containers request at one time on the NUMA node, in thousandths of a CPU: of each pod,
+// its app containers and sidecars together, or its largest init container with all its sidecars,
+// whichever is more.
 int64_t SharesOn(const CpuState& state, int numa_id);
 
 // The CPUs on the NUMA node that can back them: online ones of the default set, without reserved

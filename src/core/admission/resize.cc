@@ -238,8 +238,8 @@ ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerK
   if (const auto policy = OwnPolicy(node, state, key.pod_uid)) as_own = NodeWith(node, *policy);
   if (!as_own) as_own = node;
   if (node.cpu) {
-    as_own->cpu = cpumanager::WithHeldBack(node.machine, CpuPolicyOfResize(node, state, key),
-                                           state.cpu);
+    as_own->cpu =
+        cpumanager::WithHeldBack(node.machine, CpuPolicyOfResize(node, state, key), state.cpu);
   }
   return Decide({*as_own, state, key, count, is_whole_by_option});
 }

@@ -126,18 +126,16 @@ HintsByResource PodSharedNodeHints(const Node& node, const NodeState& state, con
       last = key;
       has_new = true;
     }
-    const bool fits =
-        !has_new || cpumanager::FitsOn(node.machine, *node.cpu, with.cpu, last,
-                                       with.cpu.shares.at(last), exclusive);
+    const bool fits = !has_new || cpumanager::FitsOn(node.machine, *node.cpu, with.cpu, last,
+                                                     with.cpu.shares.at(last), exclusive);
     if (fits) hints.push_back(At(node.machine, numa.id));
   }
   return HintsFor(std::move(hints));
 }
 
 std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
-                                          const Container& container,
-                                          const TopologyHint& affinity, bool must_align,
-                                          NodeState& state) {
+                                          const Container& container, const TopologyHint& affinity,
+                                          bool must_align, NodeState& state) {
   if (!node.cpu || !AsksForOneNode(node, pod, container)) return std::nullopt;
   const ContainerKey key{pod.uid, container.name};
   if (FindShare(state, key) != nullptr) return std::nullopt;
@@ -156,15 +154,13 @@ std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
     const int64_t backing =
         cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa.id).Count();
     const Rank rank{is_aligned, of_pod.contains(numa.id),
-                    backing * cpumanager::kMillisPerCpu -
-                        cpumanager::SharesOn(state.cpu, numa.id)};
+                    backing * cpumanager::kMillisPerCpu - cpumanager::SharesOn(state.cpu, numa.id)};
     if (!best || rank > best->first) best = {rank, share};
   }
   if (!best) {
     if (must_align) return topologymanager::TopologyAffinityError();
-    return UnexpectedAdmissionError(
-        "no NUMA node has enough shared CPUs for container " + container.name +
-        ", which is to stay on one");
+    return UnexpectedAdmissionError("no NUMA node has enough shared CPUs for container " +
+                                    container.name + ", which is to stay on one");
   }
   state.cpu.shares[key] = best->second;
   return std::nullopt;
@@ -179,9 +175,9 @@ std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod)
   if (!pod.policies.shared_on_one_node) return std::nullopt;
   const std::string remove = "remove " + Annotation();
   if (!node.cpu) {
-    return Objection{"the pod asks for one NUMA node by " + Annotation() +
-                         ", and this node assigns no CPUs",
-                     "run the pod on a node with cpuManagerPolicy static, or " + remove};
+    return Objection{
+        "the pod asks for one NUMA node by " + Annotation() + ", and this node assigns no CPUs",
+        "run the pod on a node with cpuManagerPolicy static, or " + remove};
   }
   if (!pod.shared_pool_handler.empty()) {
     return Objection{"the pod asks for one NUMA node by " + Annotation() +
@@ -218,18 +214,25 @@ void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::strin
                   (is_shared ? "" : " has no effect: no container is of the shared pool"));
 }
 
+void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes) {
+  if (MayShareNode(after) || next.cpu.shares.empty()) return;
+  next.cpu.shares = {};
+  notes.emplace_back(
+      "podPolicies without sharedNUMANode: containers of the shared pool that stay on one NUMA "
+      "node get the CPUs of the whole pool");
+}
+
 void AddFaultsOfShares(const Node& before, const NodeState& given, const Node& after,
                        const NodeState& next, std::vector<std::string>& faults) {
   if (!before.cpu || !after.cpu || next.cpu.shares.empty()) return;
   for (const NumaNode& numa : after.machine.numa()) {
     if (!HasTooFew(before, given, after, next, numa.id)) continue;
-    faults.push_back("containers of the shared pool that stay on NUMA node " +
-                     std::to_string(numa.id) + " request " +
-                     std::to_string(cpumanager::SharesOn(next.cpu, numa.id)) +
-                     "m CPU, and the change leaves " +
-                     std::to_string(BackingCount(after, next, numa.id)) +
-                     " CPUs there for them: delete their pods, or reserve fewer CPUs of this NUMA "
-                     "node");
+    faults.push_back(
+        "containers of the shared pool that stay on NUMA node " + std::to_string(numa.id) +
+        " request " + std::to_string(cpumanager::SharesOn(next.cpu, numa.id)) +
+        "m CPU, and the change leaves " + std::to_string(BackingCount(after, next, numa.id)) +
+        " CPUs there for them: delete their pods, or reserve fewer CPUs of this NUMA "
+        "node");
   }
 }
 

@@ -47,11 +47,9 @@ std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod)
 // What becomes of the annotation, if the pod has it.
 void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::string>& texts);
 
-// What a change of the configuration to one under which pods cannot ask for it means for those that
-// have.
-inline constexpr char kSharesEnd[] =
-    "podPolicies without sharedNUMANode: containers of the shared pool that stay on one NUMA node "
-    "get the CPUs of the whole pool";
+// After a change to a configuration under which pods cannot ask for it, no container has a share. A
+// note says so if one had.
+void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes);
 
 // One for each NUMA node on which a change of the configuration leaves too few CPUs for what
 // containers that stay there request. What is missing before the change is not due to it.

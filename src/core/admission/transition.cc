@@ -79,7 +79,6 @@ std::vector<std::string> NotesOn(const Node& before, const Node& after) {
         "cpuManagerPolicy static: containers that run now stay in the shared pool; those that are "
         "entitled to exclusive CPUs are assigned them when they are created again");
   }
-  if (MayShareNode(before) && !MayShareNode(after)) notes.emplace_back(kSharesEnd);
   if (before.cpu && !after.cpu) {
     notes.push_back(
         "cpuManagerPolicy none: containers that run now keep the CPUs of the shared pool until "
@@ -159,7 +158,7 @@ class Plan {
   void RebuildCpus() {
     if (!after_.cpu || !before_.cpu) next_.cpu = {};
     next_.cpu.reusable.clear();
-    if (!MayShareNode(after_)) next_.cpu.shares = {};
+    EndSharesWithPolicy(after_, next_, transition_.notes);
     if (ChangesTopology()) next_.affinities.clear();
     SetDefault({});
   }
@@ -167,8 +166,7 @@ class Plan {
   // All managed CPUs but the exclusive ones, the withheld ones and `kept_free` are the shared pool.
   void SetDefault(const CpuSet& kept_free) {
     if (!after_.cpu) return;
-    next_.cpu.default_set = {};
-    next_.cpu.offline_shared = {};
+    next_.cpu.default_set = next_.cpu.offline_shared = {};
     next_.cpu.AddToDefaultSet(after_.cpu->Managed(after_.machine) - ExclusiveCpusIn(next_.cpu) -
                               next_.cpu.Withheld() - kept_free);
   }
@@ -323,9 +321,7 @@ class Plan {
     const bool refused = std::ranges::any_of(
         containers_, [](const auto& entry) { return entry.second.fate == Fate::kRefused; });
     if (refused) return;
-    for (std::string& broken : next_.BrokenInvariants(after_)) {
-      transition_.faults.push_back(std::move(broken));
-    }
+    transition_.faults = next_.BrokenInvariants(after_);
     AddFaultsOfShares(before_, given_, after_, next_, transition_.faults);
   }
 

@@ -106,7 +106,7 @@ TEST_F(DaemonSharedNode, AreReleasedByAChangeOfTheConfiguration) {
   StopDaemon();
   StartDaemon(StaticConfig());
   ExpectCpus("a", "0-27");
-  EXPECT_EQ(CpusOf(RunOne(PodConfig("big"), Pinned(26)).container), "1-26");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("big"), Pinned(27)).container), "1-27");
 }
 
 TEST_F(DaemonSharedNode, KeepTheirRequestInPlace) {

@@ -89,8 +89,8 @@ class SharedNode : public testing::Test {
   }
 
   void AddGpu(int numa) {
-    state_.devices.resources[kGpus] = {
-        .registered = true, .devices = {{"gpu0", {.healthy = true, .numa = {numa}}}}};
+    state_.devices.resources[kGpus] = {.registered = true,
+                                       .devices = {{"gpu0", {.healthy = true, .numa = {numa}}}}};
   }
 
   const Node none_ = NodeOf(ConfigOf());
