@@ -27,8 +27,8 @@ struct BoundContainer {
   ContainerKind kind = ContainerKind::kApp;
 };
 
-// What runs, as told, not as computed.
-struct Told {
+// What runs, as the decisions said where it is.
+struct Ledger {
   std::map<std::string, std::map<std::string, BoundContainer>> bound;  // by pod and container
   std::map<std::string, CpuSet> exclusive;                             // by pod
 
@@ -91,14 +91,14 @@ class SharedNodeProperty : public testing::Test {
     ASSERT_TRUE(node.ok()) << node.error().Text();
     node_ = *std::move(node);
     state_ = NodeState::Initial(*node_);
-    told_ = {};
+    ledger_ = {};
   }
 
   bool IsPlain() const { return node_->config.cpu_manager_policy_options.empty(); }
 
   // The CPUs of the NUMA node that no pod has exclusively and that are not reserved.
   int64_t LeftOn(int position) const {
-    return ((machine_->CpusInNuma(position) - node_->cpu->reserved) - told_.TakenCpus()).Count();
+    return ((machine_->CpusInNuma(position) - node_->cpu->reserved) - ledger_.TakenCpus()).Count();
   }
 
   Pod RandomSharing(const std::string& uid) {
@@ -132,7 +132,7 @@ class SharedNodeProperty : public testing::Test {
   bool HasNodeFor(const Pod& pod) const {
     const int64_t millis = pod.containers[0].resources.requests.at("cpu").MilliValue();
     for (int position = 0; position < machine_->numa_count(); ++position) {
-      Told with = told_;
+      Ledger with = ledger_;
       with.bound[pod.uid]["c"] = {machine_->NumaId(position), millis, pod.containers[0].kind};
       if (with.NeededOn(machine_->NumaId(position)) <= LeftOn(position)) return true;
     }
@@ -145,7 +145,7 @@ class SharedNodeProperty : public testing::Test {
     int64_t most = 0;
     for (int position = 0; position < machine_->numa_count(); ++position) {
       const int64_t here =
-          std::max<int64_t>(0, LeftOn(position) - told_.NeededOn(machine_->NumaId(position)));
+          std::max<int64_t>(0, LeftOn(position) - ledger_.NeededOn(machine_->NumaId(position)));
       all += here;
       most = std::max(most, here);
     }
@@ -171,24 +171,24 @@ class SharedNodeProperty : public testing::Test {
   }
 
   // Enters the pod as the decision says where it is.
-  void Tell(const Pod& pod, const Admission& admission) {
+  void Enter(const Pod& pod, const Admission& admission) {
     for (const Container& container : pod.containers) {
       const Assignment& assignment = admission.assignments.at(container.name);
       if (!assignment.exclusive.empty()) {
-        told_.exclusive[pod.uid] |= assignment.exclusive;
+        ledger_.exclusive[pod.uid] |= assignment.exclusive;
       } else if (pod.policies.shared_on_one_node) {
         ASSERT_TRUE(assignment.share) << Where(pod);
-        told_.bound[pod.uid][container.name] = {assignment.share->numa_id,
-                                                container.resources.requests.at("cpu").MilliValue(),
-                                                container.kind};
+        ledger_.bound[pod.uid][container.name] = {
+            assignment.share->numa_id, container.resources.requests.at("cpu").MilliValue(),
+            container.kind};
       }
     }
   }
 
   void ExpectSound(const std::string& after) const {
     ASSERT_TRUE(state_.BrokenInvariants(*node_).empty()) << after;
-    const CpuSet taken = told_.TakenCpus();
-    for (const auto& [uid, pod] : told_.bound) {
+    const CpuSet taken = ledger_.TakenCpus();
+    for (const auto& [uid, pod] : ledger_.bound) {
       for (const auto& [name, one] : pod) {
         const Assignment now = AssignmentOf(*node_, state_, {uid, name});
         const CpuSet here =
@@ -200,7 +200,7 @@ class SharedNodeProperty : public testing::Test {
     }
     const auto zones = noderesourcetopology::Zones(*node_, state_);
     for (int position = 0; position < machine_->numa_count(); ++position) {
-      const int64_t needed = told_.NeededOn(machine_->NumaId(position));
+      const int64_t needed = ledger_.NeededOn(machine_->NumaId(position));
       EXPECT_LE(needed, LeftOn(position)) << after << ": too few CPUs back what is requested";
       const auto available =
           static_cast<int64_t>(zones[static_cast<size_t>(position)].resources.at("cpu").available);
@@ -217,7 +217,7 @@ class SharedNodeProperty : public testing::Test {
     NodeState reloaded = state_;
     reloaded.cpu.shares = {};
     std::vector<MarkedContainer> running;
-    for (const auto& [uid, pod] : told_.bound) {
+    for (const auto& [uid, pod] : ledger_.bound) {
       for (const auto& [name, one] : pod) {
         const ContainerKey key{uid, name};
         running.push_back({.id = uid + name,
@@ -239,8 +239,8 @@ class SharedNodeProperty : public testing::Test {
     const ResizeDecision decision =
         admission::Resize(*node_, state_, key, cpus->Count() + random_.Number(-1, 2));
     if (!decision.admitted()) return;
-    told_.exclusive[uid] -= decision.before;
-    told_.exclusive[uid] |= decision.after;
+    ledger_.exclusive[uid] -= decision.before;
+    ledger_.exclusive[uid] |= decision.after;
     state_ = decision.next;
     ++seen_["resized"];
   }
@@ -248,8 +248,8 @@ class SharedNodeProperty : public testing::Test {
   std::string Where(const Pod& pod) const {
     std::string text = Describe(*machine_) + " policy " +
                        std::string(ToString(node_->topology.kind())) + " taken " +
-                       told_.TakenCpus().ToString();
-    for (const auto& [uid, of_pod] : told_.bound) {
+                       ledger_.TakenCpus().ToString();
+    for (const auto& [uid, of_pod] : ledger_.bound) {
       for (const auto& [name, one] : of_pod) {
         text += " " + uid + "/" + name + ":" + std::to_string(one.millis) + "@" +
                 std::to_string(one.numa);
@@ -270,7 +270,7 @@ class SharedNodeProperty : public testing::Test {
   std::optional<Machine> machine_;
   std::optional<Node> node_;
   NodeState state_;
-  Told told_;
+  Ledger ledger_;
   std::map<std::string, int> seen_;
 };
 
@@ -281,19 +281,19 @@ TEST_F(SharedNodeProperty, WhatIsRequestedOfANodeIsAlwaysBackedThere) {
     if (HasFailure()) return;
     for (int step = 0; step < 25; ++step) {
       const std::string uid = "p" + std::to_string(random_.Number(0, 9));
-      const bool runs_already = told_.bound.contains(uid) || told_.exclusive.contains(uid);
-      if (runs_already && random_.OnceIn(3) && told_.exclusive.contains(uid)) {
+      const bool runs_already = ledger_.bound.contains(uid) || ledger_.exclusive.contains(uid);
+      if (runs_already && random_.OnceIn(3) && ledger_.exclusive.contains(uid)) {
         Resize(uid);
       } else if (runs_already) {
         ReleasePod(uid, state_);
-        told_.bound.erase(uid);
-        told_.exclusive.erase(uid);
+        ledger_.bound.erase(uid);
+        ledger_.exclusive.erase(uid);
       } else {
         const Pod pod = random_.OnceIn(2) ? RandomSharing(uid) : RandomExclusive(uid);
         Admission admission = Admit(*node_, state_, pod, devicemanager::NoPreference);
         ExpectRightAnswer(pod, admission);
         if (admission.admitted()) {
-          Tell(pod, admission);
+          Enter(pod, admission);
           state_ = std::move(admission.next);
           if (!pod.policies.shared_on_one_node) continue;
           // The kubelet's retry gets the same.

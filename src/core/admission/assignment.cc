@@ -78,9 +78,9 @@ bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container
 
 cpumanager::NodeShare ShareOf(const Container& container) {
   // More than any machine has: no sum overflows.
-  constexpr int64_t kMost = int64_t{2} * (CpuSet::kMaxCpu + 1) * cpumanager::kMillisPerCpu;
+  constexpr int64_t kMaxMillis = int64_t{2} * (CpuSet::kMaxCpu + 1) * cpumanager::kMillisPerCpu;
   const Quantity* const cpu = Find(container.resources.requests, "cpu");
-  const int64_t millis = cpu == nullptr ? 0 : std::clamp<int64_t>(cpu->MilliValue(), 0, kMost);
+  const int64_t millis = cpu == nullptr ? 0 : std::clamp<int64_t>(cpu->MilliValue(), 0, kMaxMillis);
   return {.numa_id = 0, .millis = millis, .kind = container.kind};
 }
 
