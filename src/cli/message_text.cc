@@ -29,9 +29,9 @@ void MakePrintable(google::protobuf::Message& message) {
   }
 }
 
-std::string OfNode(const v1::ContainerAssignment& assignment) {
+std::string OfNode(const control::v1::ContainerAssignment& assignment) {
   if (!assignment.has_shared_on_node()) return "";
-  const v1::SharedOnNode& share = assignment.shared_on_node();
+  const control::v1::SharedOnNode& share = assignment.shared_on_node();
   return " of NUMA node " + std::to_string(share.numa()) + " (" + std::to_string(share.millis()) +
          "m)";
 }
