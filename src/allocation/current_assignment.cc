@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <utility>
 
 #include "alignd/admission/assignment.h"
@@ -118,8 +119,11 @@ bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
 
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
                   const Container& container) {
-  if (!admission::RequestsCpus(node, pod, container)) return false;
   const ContainerKey key{pod.uid, container.name};
+  if (node.cpu && admission::AsksForOneNode(node, pod, container)) {
+    return !state.cpu.shares.contains(key);
+  }
+  if (!admission::RequestsCpus(node, pod, container)) return false;
   if (state.cpu.Find(key) == nullptr) return true;
   return pod.pod_level_managers == PodLevelManagers::kPod && ExclusiveCpus(pod, container) > 0 &&
          !state.cpu.HasOwnCpus(key);
@@ -177,6 +181,18 @@ Refusal RefusedResize(const std::string& pod, const std::string& container, std:
           std::move(fault), std::move(remedy)};
 }
 
+std::optional<Refusal> RefuseOtherShare(const std::string& pod, const std::string& container,
+                                        const cpumanager::NodeShare& share, int64_t millis) {
+  // CRI shows it in 1024ths of a CPU.
+  if (std::abs(millis - share.millis) <= 1) return std::nullopt;
+  return RefusedResize(
+      pod, container,
+      "stays on NUMA node " + std::to_string(share.numa_id) + " with " + CpusText(share.millis) +
+          ", and its cpu request cannot change while its pod lives: asked for " + CpusText(millis),
+      "delete the pod and create it with the CPUs that it needs; its limits and its memory can be "
+      "resized");
+}
+
 Refusal InPod(Refusal refusal, const std::string& pod, const std::string& container) {
   if (refusal.fault.empty() || refusal.remedy.empty()) return refusal;
   return RefusedResize(pod, container, std::move(refusal.fault), std::move(refusal.remedy));
@@ -224,6 +240,12 @@ std::optional<WantedResize> FindResize(const admission::NodeState& state, const 
 std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
                                     const std::string& wanted, bool resizes) {
   std::optional<Refusal> first;
+  for (const Container& container : pod.containers) {
+    const auto share = state.cpu.shares.find({pod.uid, container.name});
+    if (first || container.name != wanted || share == state.cpu.shares.end()) continue;
+    first = RefuseOtherShare(NameOrUid(pod), container.name, share->second,
+                             admission::ShareOf(container).millis);
+  }
   ForEachOtherCount(state, pod, wanted, [&](const Container& container, const CpuSet& assigned) {
     const bool is_exclusive = ExclusiveCpus(pod, container) > 0;
     if (first || (resizes && is_exclusive)) return;

@@ -80,6 +80,12 @@ Refusal RefusedResize(const std::string& pod, const std::string& container, std:
 // The refusal to resize what a pod has as a whole. `asked`: for example "4 CPUs".
 Refusal RefusedPodResize(const std::string& pod, const CpuSet& whole, const std::string& asked);
 
+// The refusal of another cpu request for a container of the shared pool that stays on one NUMA
+// node: what it requests is accounted there. `pod`: its name, or its UID. nullopt: the request is
+// that of its share.
+std::optional<Refusal> RefuseOtherShare(const std::string& pod, const std::string& container,
+                                        const cpumanager::NodeShare& share, int64_t millis);
+
 // A refusal of admission::Resize, which does not know the pod's name, with that name.
 Refusal InPod(Refusal refusal, const std::string& pod, const std::string& container);
 
@@ -95,8 +101,8 @@ std::optional<WantedResize> FindResize(const admission::NodeState& state, const 
                                        const std::string& wanted);
 
 // The refusal of a container of the pod, or of the `wanted` one if that is among them, that asks
-// for another number of exclusive CPUs than it has, or for none. With `resizes` only for none.
-// nullopt: there is none.
+// for another number of exclusive CPUs than it has, or for none. With `resizes` only for none. Also
+// of one that stays on one NUMA node and has another cpu request. nullopt: there is none.
 // Differs: the kubelet assigns what it had before, or refuses it by its topology policy.
 std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
                                     const std::string& wanted, bool resizes);

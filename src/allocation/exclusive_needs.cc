@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "alignd/admission/assignment.h"
+
 namespace alignd::allocation {
 namespace {
 
@@ -24,7 +26,8 @@ std::set<std::string> ExclusiveNeeds(const admission::Node& node, const admissio
   if (node.cpu && WholePodCpus(pod) > 0) needs.insert(kCpuKind);
   if (pins_memory && pod.pod_level && HasMemory(pod.pod_level->requests)) needs.insert(kMemoryKind);
   for (const Container& container : pod.containers) {
-    if (node.cpu && ExclusiveCpus(pod, container) > 0) needs.insert(kCpuKind);
+    const bool is_shared = admission::AsksForOneNode(node, pod, container);
+    if (node.cpu && (is_shared || ExclusiveCpus(pod, container) > 0)) needs.insert(kCpuKind);
     if (pins_memory && HasMemory(container.resources.limits)) needs.insert(kMemoryKind);
     for (const auto& [resource, amount] : container.resources.limits) {
       if (!amount.IsZero() && state.devices.resources.contains(resource)) needs.insert(resource);
@@ -39,6 +42,8 @@ bool HasAssignment(const admission::NodeState& state, const std::string& pod_uid
   if (state.cpu.assignments.contains(pod_uid) || state.cpu.pods.contains(pod_uid)) return true;
   if (state.memory.assignments.contains(pod_uid) || state.memory.pods.contains(pod_uid))
     return true;
+  const auto share = state.cpu.shares.lower_bound({pod_uid, ""});
+  if (share != state.cpu.shares.end() && share->first.pod_uid == pod_uid) return true;
   return std::ranges::any_of(state.devices.allocations, [&pod_uid](const auto& entry) {
     return entry.first.pod_uid == pod_uid;
   });

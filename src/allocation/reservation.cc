@@ -74,6 +74,9 @@ Reservation Difference(const Pod& pod, const NodeState& before, const NodeState&
     const ContainerKey key{pod.uid, container.name};
     if (after.cpu.Find(key) && !before.cpu.Find(key)) reservation.cpu.insert(key);
     if (after.memory.Find(key) && !before.memory.Find(key)) reservation.memory.insert(key);
+    if (after.cpu.shares.contains(key) && !before.cpu.shares.contains(key)) {
+      reservation.shares.insert(key);
+    }
     AddNewDevices(key, before, after, reservation);
     reservation.affinities[key] = AffinityIn(before, key);
   }
@@ -129,6 +132,7 @@ void GiveBack(const Reservation& reservation, NodeState& state) {
   for (const ContainerKey& key : reservation.memory) {
     memorymanager::ReleaseContainer(key, state.memory);
   }
+  for (const ContainerKey& key : reservation.shares) state.cpu.shares.erase(key);
   auto& allocations = state.devices.allocations;
   for (const auto& [key, resource] : reservation.devices) {
     if (!allocations.contains(key)) continue;

@@ -32,6 +32,7 @@ struct Reservation {
   std::string pod_uid;
   std::set<ContainerKey> cpu;                              // with new exclusive CPUs
   std::set<ContainerKey> memory;                           // with new memory blocks
+  std::set<ContainerKey> shares;                           // with a new share of a NUMA node
   std::set<std::pair<ContainerKey, std::string>> devices;  // container and resource
   // The pod's affinities before; nullopt: it had none.
   std::map<ContainerKey, std::optional<topologymanager::TopologyHint>> affinities;
@@ -43,7 +44,9 @@ struct Reservation {
   std::optional<ResizedCpus> resized = {};  // of a resize; nothing else is reserved by it
 
   // Whether no resource is reserved.
-  bool IsEmpty() const { return cpu.empty() && memory.empty() && devices.empty(); }
+  bool IsEmpty() const {
+    return cpu.empty() && memory.empty() && shares.empty() && devices.empty();
+  }
 };
 
 // What the containers of `pod` are assigned in `after` and not in `before`.

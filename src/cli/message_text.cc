@@ -29,6 +29,13 @@ void MakePrintable(google::protobuf::Message& message) {
   }
 }
 
+std::string OfNode(const control::v1::ContainerAssignment& assignment) {
+  if (!assignment.has_shared_on_node()) return "";
+  const control::v1::SharedOnNode& share = assignment.shared_on_node();
+  return " of NUMA node " + std::to_string(share.numa()) + " (" + std::to_string(share.millis()) +
+         "m)";
+}
+
 std::string DescribeAssignedDevices(const control::v1::ContainerAssignment& container) {
   std::string text;
   for (const control::v1::AssignedDevices& assigned : container.devices()) {

@@ -24,6 +24,9 @@ std::string Joined(const google::protobuf::RepeatedField<Number>& numbers) {
 
 inline std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
+// " of NUMA node 0 (500m)" for a container of the shared pool that stays there; otherwise empty.
+std::string OfNode(const control::v1::ContainerAssignment& assignment);
+
 // "nvidia.com/gpu gpu0 (NUMA 0) [unhealthy]"; empty without devices.
 std::string DescribeAssignedDevices(const control::v1::ContainerAssignment& container);
 

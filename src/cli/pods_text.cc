@@ -18,7 +18,7 @@ std::string CpusOf(const v1::ContainerAssignment& container, bool wide) {
   if (!container.exclusive_cpus().empty()) return container.exclusive_cpus();
   if (!container.pod_cpus().empty()) return "pod's " + container.pod_cpus();
   if (container.cpus().empty()) return "any";
-  return wide ? "shared " + container.cpus() : "shared";
+  return (wide ? "shared " + container.cpus() : "shared") + OfNode(container);
 }
 
 std::string NodesOf(const google::protobuf::RepeatedField<int32_t>& nodes) {

@@ -59,6 +59,10 @@ Json JsonOf(const v1::ContainerAssignment& container) {
       {"container", container.container()},       {"exclusive_cpus", container.exclusive_cpus()},
       {"memory_nodes", container.memory_nodes()}, {"devices", std::move(devices)}};
   if (!container.pod_cpus().empty()) json["pod_cpus"] = container.pod_cpus();
+  if (container.has_shared_on_node()) {
+    json["shared_on_node"] = {{"numa", container.shared_on_node().numa()},
+                              {"millis", container.shared_on_node().millis()}};
+  }
   return json;
 }
 
@@ -139,15 +143,20 @@ Json JsonOf(const v1::Policies& policies) {
 }
 
 Json JsonOf(const v1::NumaNode& node) {
-  return {{"id", node.id()},
-          {"free_cpus", node.free_cpus()},
-          {"cpus", node.cpus()},
-          {"all_cpus", node.all_cpus()},
-          {"exclusive_cpus", node.exclusive_cpus()},
-          {"reserved_cpus", node.reserved_cpus()},
-          {"memory", JsonOf(node.memory())},
-          {"memory_capacity", Sorted(node.memory_capacity())},
-          {"devices", JsonOf(node.devices())}};
+  Json json = {{"id", node.id()},
+               {"free_cpus", node.free_cpus()},
+               {"cpus", node.cpus()},
+               {"all_cpus", node.all_cpus()},
+               {"exclusive_cpus", node.exclusive_cpus()},
+               {"reserved_cpus", node.reserved_cpus()},
+               {"memory", JsonOf(node.memory())},
+               {"memory_capacity", Sorted(node.memory_capacity())},
+               {"devices", JsonOf(node.devices())}};
+  if (node.has_shared_millis()) {
+    json["shared_millis"] = {{"free", node.shared_millis().free()},
+                             {"total", node.shared_millis().total()}};
+  }
+  return json;
 }
 
 Json JsonOf(const v1::DeviceResource& resource) {

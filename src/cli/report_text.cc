@@ -28,7 +28,7 @@ std::string DescribeAssignment(const v1::ContainerAssignment& assignment) {
   std::string text = !assignment.exclusive_cpus().empty() ? "CPUs " + assignment.exclusive_cpus()
                      : !assignment.pod_cpus().empty()
                          ? "CPUs " + assignment.pod_cpus() + " shared in its pod"
-                         : "shared CPUs";
+                         : "shared CPUs" + OfNode(assignment);
   if (!assignment.memory_nodes().empty()) {
     text += ", memory of NUMA " + Joined(assignment.memory_nodes());
   }

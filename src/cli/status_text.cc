@@ -133,6 +133,10 @@ void PrintNumaNode(const v1::NumaNode& node, std::ostream& out) {
         << CountAndList(node.exclusive_cpus()) << ", reserved "
         << CountAndList(node.reserved_cpus()) << '\n';
   }
+  if (node.has_shared_millis()) {
+    out << "    shared CPU for containers that stay here: " << node.shared_millis().free()
+        << "m free of " << node.shared_millis().total() << "m\n";
+  }
   if (const std::string memory = DescribeMemory(node); !memory.empty()) {
     out << "    " << memory << '\n';
   }
@@ -221,7 +225,7 @@ void PrintAssigned(const v1::GetStatusResponse& status, bool wide, std::ostream&
          container.container(),
          !container.exclusive_cpus().empty() ? container.exclusive_cpus()
          : !container.pod_cpus().empty()     ? "pod's " + container.pod_cpus()
-                                             : "shared",
+                                             : "shared" + OfNode(container),
          container.memory_nodes().empty() ? "any" : "NUMA " + Joined(container.memory_nodes()),
          OrDash(DescribeAssignedDevices(container))});
   }

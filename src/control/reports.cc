@@ -43,6 +43,10 @@ v1::ContainerAssignment ToMessage(const ContainerKey& key, const std::string& po
   message.set_exclusive_cpus(assignment.exclusive.ToString());
   message.set_offline_cpus(assignment.offline.ToString());
   if (assignment.shares_pod_cpus) message.set_pod_cpus(assignment.cpuset.ToString());
+  if (assignment.share) {
+    message.mutable_shared_on_node()->set_numa(assignment.share->numa_id);
+    message.mutable_shared_on_node()->set_millis(static_cast<uint64_t>(assignment.share->millis));
+  }
   message.mutable_memory_nodes()->Assign(assignment.memory_nodes.begin(),
                                          assignment.memory_nodes.end());
   for (const auto& [resource, allocation] : assignment.devices) {

@@ -51,6 +51,7 @@ v1::NumaNode ToMessage(const admission::NumaAvailability& numa) {
   for (const auto& [resource, devices] : numa.devices) {
     (*message.mutable_devices())[resource] = ToMessage(devices);
   }
+  if (numa.shared_millis) *message.mutable_shared_millis() = ToMessage(*numa.shared_millis);
   return message;
 }
 

@@ -41,8 +41,9 @@ admission::Assignment AssignmentNow(const HandlerContext& context, const Contain
 void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment) {
   const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
   if (!assignment.KeptFromOthers().empty() || snapshot->state.cpu.originals.empty()) return;
-  assignment.cpuset = reconcile::SharedCpus(
-      assignment.cpuset, reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
+  assignment.cpuset =
+      reconcile::SharedCpus(assignment.cpuset, admission::SharedCpus(context.node, snapshot->state),
+                            reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
 }
 
 bool RestoresOtherDevices(const HandlerContext& context) {

@@ -114,7 +114,14 @@ class UpdateContainerResources final : public WaitingCall {
   }
 
   void CompareCpus(const Decide& decide) {
-    const CpuSet exclusive = CurrentAssignment().exclusive;
+    const admission::Assignment assignment = CurrentAssignment();
+    if (assignment.share && request_.linux().cpu_shares() > 0) {
+      const std::optional<Refusal> refusal =
+          allocation::RefuseOtherShare(PodName(), key_.container, *assignment.share,
+                                       podsource::MillisFromShares(request_.linux().cpu_shares()));
+      if (refusal) return Refuse(*refusal, decide);
+    }
+    const CpuSet exclusive = assignment.exclusive;
     const std::optional<int64_t> requested = RequestedMillis(request_.linux());
     if (!exclusive.empty() && !KeepsCount(request_.linux(), exclusive.Count())) {
       millis_ = *requested;

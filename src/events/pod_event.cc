@@ -71,6 +71,9 @@ std::string Described(const control::v1::ContainerAssignment& assigned) {
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (!assigned.exclusive_cpus().empty()) add("exclusive CPUs " + assigned.exclusive_cpus());
   if (!assigned.pod_cpus().empty()) add("CPUs " + assigned.pod_cpus() + " shared in its pod");
+  if (assigned.has_shared_on_node()) {
+    add("shared CPUs of NUMA node " + std::to_string(assigned.shared_on_node().numa()));
+  }
   if (assigned.memory_nodes_size() > 0) {
     std::string nodes;
     for (const int32_t node : assigned.memory_nodes()) {

@@ -45,6 +45,7 @@ std::set<ContainerKey> AssignedContainers(const admission::NodeState& state) {
     }
   }
   for (const auto& [key, resources] : state.devices.allocations) containers.insert(key);
+  for (const auto& [key, share] : state.cpu.shares) containers.insert(key);
   return containers;
 }
 

@@ -66,6 +66,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
   std::map<std::string, Footprint> footprints;
   std::vector<Footprint> all = registry_.Footprints();
   const CpuSet leaving = LeavingCpus(state, all);
+  const CpuSet pool = admission::SharedCpus(node_, state);
   for (Footprint& footprint : all) {
     const std::string id = footprint.id;
     footprints[id] = std::move(footprint);
@@ -76,7 +77,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     if (now == footprints.end()) continue;  // added in between, which requests another run
     const bool is_applying = applying.contains(id);
     if (cpuset.Intersects(leaving) && !state.cpu.RunsOnItsOwn(now->second.key)) {
-      cpuset = SharedCpus(cpuset, leaving);
+      cpuset = SharedCpus(cpuset, pool, leaving);
       // It gets the others when they are free; their update requests another run.
       if (registry_.AppliedTo(id) == cpuset) continue;
     }

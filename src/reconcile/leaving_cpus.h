@@ -31,12 +31,15 @@ inline CpuSet LeavingCpus(const admission::NodeState& state,
   return leaving;
 }
 
-// The part of the shared pool for a container that starts or moves now. It gets the rest once that
-// is free. If nothing else is in the pool, a container has to run somewhere: the resized containers
-// have no right to these CPUs any more.
-inline CpuSet SharedCpus(const CpuSet& pool, const CpuSet& leaving) {
-  CpuSet now = pool - leaving;
-  return now.empty() ? pool : now;
+// The part of its CPUs for a container of the shared pool that starts or moves now: `own` is the
+// pool, or the part of it on the NUMA node on which the container stays. It gets the rest once that
+// is free; if nothing else is on its NUMA node, it runs on the rest of the pool until then. If
+// nothing else is in the pool, a container has to run somewhere: the resized containers have no
+// right to these CPUs any more.
+inline CpuSet SharedCpus(const CpuSet& own, const CpuSet& pool, const CpuSet& leaving) {
+  CpuSet now = own - leaving;
+  if (now.empty()) now = pool - leaving;
+  return now.empty() ? own : now;
 }
 
 }  // namespace alignd::reconcile

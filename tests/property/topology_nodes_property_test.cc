@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/machine/node_json.h"
@@ -57,7 +58,8 @@ std::string NodeConfigText(const Machine& machine, Random& random) {
   }
   text += OneOfTexts(random, {"", "", R"(,"podPolicies":["numaTopologyPolicy"])",
                               R"(,"podPolicies":["numaTopologyPolicy","cpuBindPolicy",)"
-                              R"("cpuExclusivePolicy","resourceStatus"])"});
+                              R"("cpuExclusivePolicy","resourceStatus"])",
+                              R"(,"podPolicies":["sharedNUMANode"])"});
   return text + "}";
 }
 
@@ -124,6 +126,11 @@ bool AsksForCpuNumbers(const admission::Node& node, const PodPolicies& asked) {
 bool IsExact(const PlannedNode& node, const PlannedPod& pod) {
   if (!pod.undecided.empty()) return false;
   if (AsksForCpuNumbers(node.node(), pod.pod.policies)) return false;
+  if (std::ranges::any_of(pod.pod.containers, [&](const Container& one) {
+        return admission::AsksForOneNode(node.node(), pod.pod, one);
+      })) {
+    return false;
+  }
   const bool is_init = std::ranges::any_of(
       pod.pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
   const bool is_one = pod.pod.containers.size() == 1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,12 @@ struct Assignment {
   CpuSet offline = {};
   // Whether it shares `cpuset`, CPUs of its pod as a whole, with containers of its pod only.
   bool shares_pod_cpus = false;
-  // The value for cpuset.cpus: the exclusive CPUs, those of its pod, or the default set. Empty with
+  // The value for cpuset.cpus: the exclusive CPUs, those of its pod, or the default set; of a
+  // container that stays on one NUMA node, the part of the default set there. Empty with
   // cpuManagerPolicy none, and if its CPUs are withheld: leave cpuset.cpus as it is.
   CpuSet cpuset;
+  // Of a container of the shared pool that stays on one NUMA node.
+  std::optional<cpumanager::NodeShare> share = {};
   // NUMA node ids for cpuset.mems, ascending; empty: leave it as it is.
   std::vector<int> memory_nodes;
   std::map<std::string, devicemanager::DeviceAllocation> devices;  // by resource name
@@ -43,8 +47,15 @@ Assignment AssignmentOf(const Node& node, const NodeState& state, const Containe
 bool RequestsCpus(const Node& node, const Pod& pod, const Container& container);
 // Memory of NUMA nodes.
 bool RequestsMemory(const Node& node, const Pod& pod, const Container& container);
-// Whether it is entitled to either, or requests devices of a resource that the node has. About all
-// other containers, nothing is decided: the daemon answers for them at once.
+// Whether its pod asks, where pods can (PodPolicy::kSharedNumaNode), that its containers of the
+// shared pool stay on one NUMA node, and it is one of these. Also if the annotation is malformed:
+// then its pod is refused.
+bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container);
+// What it requests there: CpuState::shares without the NUMA node.
+cpumanager::NodeShare ShareOf(const Container& container);
+// Whether it is entitled to CPUs or memory, asks to stay on one NUMA node, or requests devices of a
+// resource that the node has. About all other containers, nothing is decided: the daemon answers
+// for them at once.
 bool RequestsAssignment(const Node& node, const NodeState& state, const Pod& pod,
                         const Container& container);
 

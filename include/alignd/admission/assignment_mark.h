@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,11 +48,13 @@ struct AssignmentMark {
   // An init container, no sidecar: what it had is free when it has ended, unless its pod has it as
   // a whole.
   bool is_init = false;
+  // CpuState::shares: the container is of the shared pool and stays on one NUMA node.
+  std::optional<cpumanager::NodeShare> share = {};
 
   // The CPUs that a resize keeps.
   const CpuSet& Original() const { return original.empty() ? cpus : original; }
   // Whether it says nothing: the container needs no mark.
-  bool IsEmpty() const { return cpus.empty() && memory.empty() && devices.empty(); }
+  bool IsEmpty() const { return cpus.empty() && memory.empty() && devices.empty() && !share; }
 
   friend bool operator==(const AssignmentMark&, const AssignmentMark&) = default;
 };

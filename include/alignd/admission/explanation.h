@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,11 +27,14 @@ struct Availability {
 // The free resources of one NUMA node.
 struct NumaAvailability {
   int numa_id = 0;
-  CpuSet free_cpus;  // in the shared pool and not reserved
+  CpuSet free_cpus;  // in the shared pool, not reserved, and not needed there (HeldBack)
   int cpus = 0;      // all CPUs of the node
   // Bytes by memory type; empty with memoryManagerPolicy None.
   std::map<std::string, Availability> memory;
   std::map<std::string, Availability> devices;  // healthy devices by resource
+  // Thousandths of a CPU for containers of the shared pool that stay on the node. nullopt: pods
+  // cannot ask for that, and no container has.
+  std::optional<Availability> shared_millis = {};
 
   friend bool operator==(const NumaAvailability&, const NumaAvailability&) = default;
 };

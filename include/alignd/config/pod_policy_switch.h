@@ -14,9 +14,10 @@ enum class PodPolicy {
   kCpuBindPolicy,       // requiredCPUBindPolicy and preferredCPUBindPolicy of resource-spec
   kCpuExclusivePolicy,  // preferredCPUExclusivePolicy of resource-spec
   kResourceStatus,      // resource-status
+  kSharedNumaNode,      // shared-cpus
 };
 
-// "numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy", "resourceStatus".
+// "numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy", "resourceStatus", "sharedNUMANode".
 std::string_view ToString(PodPolicy policy);
 
 // The value of --pod-policies: "off", or names with commas between them.

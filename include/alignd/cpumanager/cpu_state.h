@@ -1,6 +1,7 @@
 // The assignment of CPUs: the default set (shared pool) and the exclusive assignments.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -10,8 +11,17 @@
 
 namespace alignd::cpumanager {
 
-// A value. All but `originals`, `reusable`, `withheld`, `moving` and `offline` is the content of
-// cpu_manager_state.
+// What a container of the shared pool that stays on one NUMA node requests there. A value.
+struct NodeShare {
+  int numa_id = 0;
+  int64_t millis = 0;  // thousandths of a CPU
+  ContainerKind kind = ContainerKind::kApp;
+
+  friend bool operator==(const NodeShare&, const NodeShare&) = default;
+};
+
+// A value. All but `originals`, `reusable`, `withheld`, `moving`, `offline` and `shares` is the
+// content of cpu_manager_state.
 struct CpuState {
   CpuSet default_set;
   // pod UID -> container name -> exclusive CPUs; in a pod of `pods` also the shared CPUs of the
@@ -42,6 +52,9 @@ struct CpuState {
   CpuSet offline = {};
   // The part of `offline` that is in the default set otherwise. The file shows it there.
   CpuSet offline_shared = {};
+  // Containers of the shared pool that stay on one NUMA node (node_shares.h): none of them has
+  // exclusive CPUs. Not saved: the marks of running containers have it.
+  SharedMap<ContainerKey, NodeShare> shares = {};
 
   // The container's exclusive CPUs, or null.
   const CpuSet* Find(const ContainerKey& key) const;

@@ -129,7 +129,7 @@ CpuSet AddNewCpus(const Machine& machine, const StaticPolicy& policy, CpuState& 
 // assignments and default set are disjoint, CPUs of different pods are disjoint, default set and
 // assignments together are the managed CPUs but the withheld ones and those that are offline, the
 // default set has no CPU that is offline, no reserved CPU is assigned, a pod can reuse only its own
-// CPUs, and every container has its original CPUs.
+// CPUs, every container has its original CPUs, and none with exclusive CPUs has a share.
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state);
 

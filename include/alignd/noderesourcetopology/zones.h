@@ -58,8 +58,9 @@ struct MemoryGroup {
 // One zone per NUMA node, ascending by id.
 //
 // Available CPUs can be assigned exclusively. What containers of the shared pool request is not
-// subtracted, as in the kubelet's managers and in the exporters that read them. With policy none of
-// the CPU or the memory manager, nothing is assigned by NUMA node: all of it is available.
+// subtracted, as in the kubelet's managers and in the exporters that read them, except for
+// containers that stay on the NUMA node (cpumanager/node_shares.h), in whole CPUs. With policy none
+// of the CPU or the memory manager, nothing is assigned by NUMA node: all of it is available.
 std::vector<Zone> Zones(const admission::Node& node, const admission::NodeState& state);
 
 // Ascending by their first node. Empty with memoryManagerPolicy None.

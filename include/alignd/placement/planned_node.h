@@ -109,6 +109,8 @@ class PlannedNode {
   // Why the pod cannot be decided, whatever was placed before it.
   std::vector<std::string> UndecidedItself(const PlannedPod& pod,
                                            const ResourceList& requests) const;
+  // Why it is not known which CPUs are free for the pod; empty: it is.
+  std::string UnknownShares(const Pod& pod) const;
   // Resources of the pod of which too little is known.
   std::vector<std::string> UnknownIn(const ResourceList& requests) const;
   // Why nothing can be said because of a pod that was placed before; empty: there is none.
@@ -124,6 +126,7 @@ class PlannedNode {
   scenario::Simulation simulation_;
   Allocatable allocatable_;
   std::shared_ptr<const NodeInput> input_;  // without the description
+  bool has_files_ = false;                  // what runs is known from state files
   RequestedResources requested_;
   std::map<std::string, std::string> uids_;  // by namespace/name, of pods that are counted
   // UID and namespace/name, in the order of Place.
@@ -132,7 +135,7 @@ class PlannedNode {
 };
 
 // Whether where the pod fits depends on NUMA nodes, and later pods on where it is: it is
-// Guaranteed, has pod-level resources, or requests devices.
+// Guaranteed, has pod-level resources, requests devices, or asks to stay on one NUMA node.
 bool DependsOnNumaNodes(const PlannedPod& pod);
 
 // The pod without UID, names and owner: pods that are equal then are treated alike.

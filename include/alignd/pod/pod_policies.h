@@ -1,4 +1,5 @@
-// The policies that a pod's author asks for by annotation, by Koordinator's names and values.
+// The policies that a pod's author asks for by annotation, by Koordinator's names and values where
+// it has them.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,9 @@ inline constexpr std::string_view kResourceSpecAnnotation =
 // Source: koordinator apis/extension/numa_aware.go, ResourceStatus.
 inline constexpr std::string_view kResourceStatusAnnotation =
     "scheduling.koordinator.sh/resource-status";
+
+// Not Koordinator's. Its value: single-numa-node, or nothing.
+inline constexpr std::string_view kSharedCpusAnnotation = "alignd.io/shared-cpus";
 
 enum class NumaTopologyPolicy { kBestEffort, kRestricted, kSingleNumaNode };
 
@@ -74,6 +78,10 @@ struct PodPolicies {
   CpuSet cpuset = {};  // empty: no CPUs are named
   NumaNodeResources numa_resources = {};
   std::string status_fault = {};  // as `fault`, of resource-status
+
+  // shared-cpus: whether containers of the shared pool stay on one NUMA node.
+  bool shared_on_one_node = false;
+  std::string shared_fault = {};  // as `fault`, of shared-cpus
 
   friend bool operator==(const PodPolicies&, const PodPolicies&) = default;
 };

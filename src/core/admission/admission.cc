@@ -6,6 +6,7 @@
 
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
@@ -13,6 +14,7 @@
 #include "core/admission/own_cpus.h"
 #include "core/admission/own_status.h"
 #include "core/admission/remedy.h"
+#include "core/admission/shared_node.h"
 #include "core/admission/whole_pod.h"
 
 namespace alignd::admission {
@@ -143,14 +145,14 @@ class PodAdmission {
 
   // Source: scope_pod.go, admitUsingPodResources.
   std::optional<Refusal> DecideWholePod() {
-    Answers answers = WholePodAnswers(node_, cpu_, next_, pod_);
+    Answers answers = WholePodAnswers(node_, Cpu(), next_, pod_);
     AddPlaces(pod_.claimed_devices, answers);
     const MergedHint merged = MergeForPod(answers);
     if (refused_at_) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       next_.affinities[{pod_.uid, container.name}] = merged.hint;
     }
-    WholePodPlacement placement = AllocateWholePod(node_, cpu_, pod_, merged.hint,
+    WholePodPlacement placement = AllocateWholePod(node_, Cpu(), pod_, merged.hint,
                                                    MemoryAffinity(merged.hint), preferred_, next_);
     for (ContainerDecision& decision : decisions_) decision.memory_exact = placement.memory_exact;
     if (placement.refusal) refused_at_ = {placement.container, placement.by};
@@ -196,37 +198,53 @@ class PodAdmission {
     return merged;
   }
 
-  Answers ContainerAnswers(const Container& container) const {
+  // The policy without CPUs that containers of the shared pool need where they are. Until the next
+  // call, and for the present state.
+  const cpumanager::StaticPolicy* Cpu() {
+    if (cpu_ == nullptr || next_.cpu.shares.empty()) return cpu_;
+    with_held_back_ = cpumanager::WithHeldBack(node_.machine, *cpu_, next_.cpu);
+    return &*with_held_back_;
+  }
+
+  Answers ContainerAnswers(const Container& container) {
     Answers answers;
     answers.push_back(devicemanager::ContainerHints(node_.machine, next_.devices, pod_, container));
+    const cpumanager::StaticPolicy* const cpu = Cpu();
     answers.push_back(
-        cpu_ ? cpumanager::ContainerHints(node_.machine, *cpu_, next_.cpu, pod_, container)
-             : HintsByResource{});
+        cpu ? cpumanager::ContainerHints(node_.machine, *cpu, next_.cpu, pod_, container)
+            : HintsByResource{});
     answers.push_back(node_.memory ? memorymanager::ContainerHints(node_.machine, *node_.memory,
                                                                    next_.memory, pod_, container)
                                    : HintsByResource{});
+    AddIfAny(SharedNodeHints(node_, next_, pod_, container), answers);
     AddPlaces(container.claimed_devices, answers);
     return answers;
   }
 
-  Answers PodAnswers() const {
+  Answers PodAnswers() {
     Answers answers;
     answers.push_back(devicemanager::PodHints(node_.machine, next_.devices, pod_));
-    answers.push_back(cpu_ ? cpumanager::PodHints(node_.machine, *cpu_, next_.cpu, pod_)
-                           : HintsByResource{});
+    const cpumanager::StaticPolicy* const cpu = Cpu();
+    answers.push_back(cpu ? cpumanager::PodHints(node_.machine, *cpu, next_.cpu, pod_)
+                          : HintsByResource{});
     answers.push_back(
         node_.memory ? memorymanager::PodHints(node_.machine, *node_.memory, next_.memory, pod_)
                      : HintsByResource{});
+    AddIfAny(PodSharedNodeHints(node_, next_, pod_), answers);
     AddPlaces(pod_.claimed_devices, answers);
     return answers;
+  }
+
+  static void AddIfAny(HintsByResource more, Answers& answers) {
+    if (!more.empty()) answers.push_back(std::move(more));
   }
 
   // Pods without claimed devices and decisions are asked about as by the kubelet.
   void AddPlaces(const std::vector<ClaimedDevice>& devices, Answers& answers) const {
     HintsByResource claimed = ClaimedHints(node_.machine, devices, answers);
     HintsByResource decided = DecidedHints(node_, pod_, answers);
-    if (!claimed.empty()) answers.push_back(std::move(claimed));
-    if (!decided.empty()) answers.push_back(std::move(decided));
+    AddIfAny(std::move(claimed), answers);
+    AddIfAny(std::move(decided), answers);
     // best-effort admits memory on other NUMA nodes than the CPUs. Without a common NUMA node, it
     // would align nothing.
     if (topology_.kind() == TopologyManagerPolicy::kBestEffort) return;
@@ -257,9 +275,13 @@ class PodAdmission {
       refused_at_ = {container.name, RefusedBy::kDevices};
       return refusal;
     }
-    if (cpu_) {
-      if (auto refusal =
-              cpumanager::Allocate(node_.machine, *cpu_, pod_, container, affinity, next_.cpu)) {
+    if (const cpumanager::StaticPolicy* const cpu = Cpu()) {
+      auto refusal =
+          cpumanager::Allocate(node_.machine, *cpu, pod_, container, affinity, next_.cpu);
+      if (!refusal) {
+        refusal = AllocateSharedNode(node_, pod_, container, affinity, MustAlign(), next_);
+      }
+      if (refusal) {
         refused_at_ = {container.name, RefusedBy::kCpus};
         return refusal;
       }
@@ -271,6 +293,13 @@ class PodAdmission {
         memory.exact;
     if (memory.refusal) refused_at_ = {container.name, RefusedBy::kMemory};
     return std::move(memory.refusal);
+  }
+
+  // Whether a share of another NUMA node than those of the affinity would be against the policy.
+  bool MustAlign() const {
+    return alignment_ == Alignment::kByPolicy &&
+           (topology_.kind() == TopologyManagerPolicy::kRestricted ||
+            topology_.kind() == TopologyManagerPolicy::kSingleNumaNode);
   }
 
   // A scheduler can decide on CPUs and memory of different NUMA nodes. Only best-effort, and no
@@ -286,6 +315,7 @@ class PodAdmission {
   const topologymanager::Policy& topology_;  // that applies to the pod
   const cpumanager::StaticPolicy* cpu_;      // as well; null: no CPUs are assigned
   const cpumanager::StaticPolicy* free_cpu_;
+  std::optional<cpumanager::StaticPolicy> with_held_back_;  // Cpu()
   const Pod& pod_;
   const Pod& free_pod_;
   const PreferredAllocationFn& preferred_;

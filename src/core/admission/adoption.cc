@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
+#include "alignd/cpumanager/node_shares.h"
 #include "alignd/memorymanager/adoption.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "core/admission/adopted_cpus.h"
@@ -189,6 +192,29 @@ void AdoptDevices(const std::vector<MarkedContainer>& containers, Adoption& adop
   }
 }
 
+// They are not rebuilt: no state file has them. A container that the NUMA node has too little for
+// now, or on a node where pods can no longer ask for it, runs on the whole shared pool.
+void AdoptShares(const Node& node, const std::vector<MarkedContainer>& containers,
+                 Adoption& adoption) {
+  if (!node.cpu || !node.config.pod_policies.contains(PodPolicy::kSharedNumaNode)) return;
+  cpumanager::CpuState& state = adoption.next.cpu;
+  for (const MarkedContainer& container : containers) {
+    const std::optional<cpumanager::NodeShare>& share = container.mark.share;
+    const bool is_free = state.Find(container.key) == nullptr &&
+                         !state.withheld.contains(container.key) &&
+                         !state.shares.contains(container.key);
+    if (!share || !container.runs || !is_free) continue;
+    if (cpumanager::FitsOn(node.machine, *node.cpu, state, container.key, *share)) {
+      state.shares[container.key] = *share;
+    } else {
+      adoption.unknown.push_back(
+          {container.id, container.key, container.pod,
+           "it runs on all CPUs of the shared pool: NUMA node " + std::to_string(share->numa_id) +
+               ", on which it stayed, no longer has CPUs for what it requests"});
+    }
+  }
+}
+
 // Of several containers with one name in one pod, as of a container that was created again, the one
 // that runs has the assignment. Sorted.
 void DropNamesakes(std::vector<MarkedContainer>& containers, Adoption& adoption) {
@@ -241,6 +267,10 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
     const bool is_own = mark.whole.own.contains(key.container);
     if (is_own && state.cpu.pods.contains(key.pod_uid) && !state.cpu.HasOwnCpus(key)) return true;
   }
+  if (node.cpu && mark.share && cpus == nullptr && !state.cpu.shares.contains(key) &&
+      node.config.pod_policies.contains(PodPolicy::kSharedNumaNode)) {
+    return true;
+  }
   if (node.memory && !mark.memory.empty() && state.memory.Find(key) == nullptr) return true;
   return std::ranges::any_of(mark.devices, [&](const auto& entry) {
     return state.devices.Find(key, entry.first) == nullptr;
@@ -262,6 +292,7 @@ Adoption Adopt(const Node& node, NodeState state, const std::set<std::string>& a
   for (size_t i = 0; i < containers.size(); ++i) {
     if (!cpus[i].empty()) AddToList("CPUs " + cpus[i].ToString(), texts[i]);
   }
+  AdoptShares(node, containers, adoption);
   AdoptMemory(node, containers, adoption, texts);
   AdoptDevices(containers, adoption, texts);
   for (size_t i = 0; i < containers.size(); ++i) {

@@ -6,12 +6,20 @@
 
 #include "alignd/admission/pod_level.h"
 #include "alignd/admission/shared_pool.h"
+#include "alignd/cpumanager/node_shares.h"
 
 namespace alignd::admission {
 namespace {
 
 bool IsMemory(std::string_view resource) {
   return resource == "memory" || resource.starts_with("hugepages-");
+}
+
+// Those of the CPUs that are on the NUMA node. If none of these is online, or all are withheld, it
+// has to run on the others.
+CpuSet OfNumaNode(const Node& node, int numa_id, const CpuSet& cpus) {
+  const CpuSet here = cpus & node.machine.CpusInNuma(node.machine.MaskOfIds({numa_id}));
+  return here.empty() ? cpus : here;
 }
 
 }  // namespace
@@ -25,6 +33,10 @@ Assignment AssignmentOf(const Node& node, const NodeState& state, const Containe
     assignment.cpuset = state.cpu.RunsOn(key);
   } else if (!state.cpu.withheld.contains(key)) {
     assignment.cpuset = SharedCpus(node, state);
+    if (const auto share = state.cpu.shares.find(key); share != state.cpu.shares.end()) {
+      assignment.share = share->second;
+      assignment.cpuset = OfNumaNode(node, share->second.numa_id, assignment.cpuset);
+    }
   }
   assignment.shares_pod_cpus = runs_on_its_own && IsolationOf(state, key) == Isolation::kPod;
   if (runs_on_its_own && !assignment.shares_pod_cpus) assignment.exclusive = assignment.cpuset;
@@ -58,9 +70,24 @@ bool RequestsMemory(const Node& node, const Pod& pod, const Container& container
   });
 }
 
+bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container) {
+  if (!node.config.pod_policies.contains(PodPolicy::kSharedNumaNode)) return false;
+  if (!pod.policies.shared_on_one_node && pod.policies.shared_fault.empty()) return false;
+  return !RequestsCpus(node, pod, container);
+}
+
+cpumanager::NodeShare ShareOf(const Container& container) {
+  // More than any machine has: no sum overflows.
+  constexpr int64_t kMaxMillis = int64_t{2} * (CpuSet::kMaxCpu + 1) * cpumanager::kMillisPerCpu;
+  const Quantity* const cpu = Find(container.resources.requests, "cpu");
+  const int64_t millis = cpu == nullptr ? 0 : std::clamp<int64_t>(cpu->MilliValue(), 0, kMaxMillis);
+  return {.numa_id = 0, .millis = millis, .kind = container.kind};
+}
+
 bool RequestsAssignment(const Node& node, const NodeState& state, const Pod& pod,
                         const Container& container) {
   return RequestsCpus(node, pod, container) || RequestsMemory(node, pod, container) ||
+         AsksForOneNode(node, pod, container) ||
          std::ranges::any_of(container.resources.limits, [&state](const auto& limit) {
            return !limit.second.IsZero() && state.devices.resources.contains(limit.first);
          });

@@ -56,6 +56,9 @@ WholePodMark WholeOf(const NodeState& state, const std::string& pod_uid) {
 AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key, bool is_init) {
   AssignmentMark mark;
   mark.is_init = is_init;
+  if (const auto share = state.cpu.shares.find(key); share != state.cpu.shares.end()) {
+    mark.share = share->second;
+  }
   if (const CpuSet* cpus = state.cpu.Find(key)) {
     mark.cpus = *cpus;
     if (const CpuSet& original = state.cpu.OriginalOf(key); original != *cpus) {

@@ -4,6 +4,7 @@
 
 #include "alignd/cpumanager/resize.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/shared_node.h"
 
 namespace alignd::admission {
 namespace {
@@ -49,6 +50,7 @@ void Finish(const Node& node, const CpuMove& move, const CpuSet& now, NodeState&
 }
 
 Result<NodeState> Reserved(const Node& node, NodeState next, const std::vector<CpuMove>& moves) {
+  const NodeState before = next;
   for (const CpuMove& move : moves) {
     const auto error = [&move](const std::string& why) {
       return Error{ErrorCode::kUnavailable,
@@ -68,6 +70,10 @@ Result<NodeState> Reserved(const Node& node, NodeState next, const std::vector<C
     if (!taken.empty()) return error("CPUs " + taken.ToString() + " are not free any more");
     cpumanager::ApplyResize(move.key, move.Both(), next.cpu);
     next.cpu.moving[move.key] = move.before;
+    if (const auto numa = FindTooFewBacking(node, before, next)) {
+      return error("containers of the shared pool that stay on NUMA node " + std::to_string(*numa) +
+                   " request its other CPUs");
+    }
   }
   return next;
 }

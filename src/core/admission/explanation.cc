@@ -6,8 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "core/admission/claimed_devices.h"
 #include "core/admission/remedy.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -76,6 +78,9 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
   } else {
     const std::string pool = PodCpuBudget(pod) > 0 ? "shared CPUs of the pod (" : "shared CPUs (";
     text += node.cpu ? pool + WhyShared(pod, container) + ")" : "any CPUs";
+    if (node.cpu && AsksForOneNode(node, pod, container) && pod.policies.shared_fault.empty()) {
+      text += ", " + std::to_string(ShareOf(container).millis) + "m of one NUMA node";
+    }
   }
   const bool pinned = node.memory && IsPinned(pod) && IsEligible(pod, container);
   for (const auto& [resource, quantity] : container.resources.limits) {
@@ -140,13 +145,23 @@ std::string Cause(const Node& node, const NodeState& state, const Pod& pod,
 }  // namespace
 
 std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState& state) {
+  const CpuSet held_back =
+      node.cpu ? cpumanager::HeldBack(node.machine, *node.cpu, state.cpu) : CpuSet();
   std::vector<NumaAvailability> nodes;
   for (int position = 0; position < node.machine.numa_count(); ++position) {
     NumaAvailability& numa = nodes.emplace_back();
     numa.numa_id = node.machine.NumaId(position);
     const CpuSet& cpus = node.machine.CpusInNuma(position);
     numa.cpus = cpus.Count();
-    if (node.cpu) numa.free_cpus = (state.cpu.default_set & cpus) - node.cpu->reserved;
+    if (!node.cpu) continue;
+    const CpuSet backing = cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa.numa_id);
+    numa.free_cpus = backing - held_back;
+    const bool may_share = node.config.pod_policies.contains(PodPolicy::kSharedNumaNode);
+    if (!may_share && state.cpu.shares.empty()) continue;
+    const int64_t all = int64_t{backing.Count()} * cpumanager::kMillisPerCpu;
+    const int64_t left = all - cpumanager::SharesOn(state.cpu, numa.numa_id);
+    numa.shared_millis = {.free = static_cast<uint64_t>(std::max<int64_t>(0, left)),
+                          .total = static_cast<uint64_t>(all)};
   }
   AddMemory(node, state, nodes);
   AddDevices(node, state, nodes);
@@ -176,6 +191,10 @@ std::string DescribeAvailable(const std::vector<NumaAvailability>& nodes) {
     text += "NUMA node " + std::to_string(numa.numa_id) + ": " +
             std::to_string(numa.free_cpus.Count()) + " of " + std::to_string(numa.cpus) + " CPUs";
     if (!numa.free_cpus.empty()) text += " (" + numa.free_cpus.ToString() + ")";
+    if (numa.shared_millis) {
+      text += ", " + std::to_string(numa.shared_millis->free) + "m of " +
+              std::to_string(numa.shared_millis->total) + "m shared CPU";
+    }
     for (const auto& [type, amount] : numa.memory) {
       text += ", " + Bytes(amount.free) + " of " + Bytes(amount.total) + " " + type;
     }

@@ -51,6 +51,7 @@ std::set<std::string> PodsIn(const NodeState& state) {
   for (const auto& [key, affinity] : state.affinities) pods.insert(key.pod_uid);
   for (const auto& [uid, policy] : state.chosen_policies) pods.insert(uid);
   for (const auto& [key, cpus] : state.cpu.withheld) pods.insert(key.pod_uid);
+  for (const auto& [key, share] : state.cpu.shares) pods.insert(key.pod_uid);
   for (const auto& [key, ids] : state.devices.withheld) pods.insert(key.pod_uid);
   return pods;
 }

@@ -12,6 +12,7 @@
 #include "core/admission/held_resources.h"
 #include "core/admission/own_cpus.h"
 #include "core/admission/own_status.h"
+#include "core/admission/shared_node.h"
 
 namespace alignd::admission {
 namespace {
@@ -194,6 +195,7 @@ std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state,
   std::optional<Objection> objection = ObjectionToTopology(node, pod);
   if (!objection) objection = ObjectionToSpec(node, pod);
   if (!objection) objection = ObjectionToStatus(node, state, pod);
+  if (!objection) objection = ObjectionToSharedNode(node, pod);
   if (!objection) return std::nullopt;
   return PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
 }
@@ -208,6 +210,7 @@ std::string DescribePodPolicy(const Node& node, const Pod& pod) {
   DescribeTopology(node, pod, texts);
   DescribeSpec(node, pod, texts);
   DescribeStatus(node, pod, texts);
+  DescribeSharedNode(node, pod, texts);
   if (std::string unsupported = DescribeUnsupported(pod.policies.unsupported);
       !unsupported.empty()) {
     texts.push_back(std::move(unsupported));

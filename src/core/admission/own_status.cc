@@ -59,7 +59,7 @@ bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod) {
   if (PodCpuBudget(pod) > 0) return state.cpu.pods.contains(pod.uid);
   return std::ranges::all_of(pod.containers, [&](const Container& one) {
     const ContainerKey key{pod.uid, one.name};
-    if (!RequestsAssignment(node, state, pod, one)) return true;
+    if (!RequestsAssignment(node, state, pod, one) || state.cpu.shares.contains(key)) return true;
     if (node.cpu && ExclusiveCpuCount(pod, one) > 0) return state.cpu.Find(key) != nullptr;
     return state.memory.Find(key) != nullptr || state.devices.allocations.contains(key);
   });

@@ -11,6 +11,7 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/base/saturating_sum.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/resource_name.h"
 #include "core/admission/claimed_devices.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -200,7 +201,8 @@ std::string DescribeShortage(const Node& node, const NodeState& state, const Pod
   if (node.cpu && !state.cpu.assignments.contains(pod.uid)) {
     const uint64_t needed = CpusNeeded(pod);
     const CpuSet& reserved = node.cpu->reserved;
-    const auto free = static_cast<uint64_t>((state.cpu.default_set - reserved).Count());
+    const CpuSet held_back = cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
+    const auto free = static_cast<uint64_t>((state.cpu.default_set - reserved - held_back).Count());
     const auto total = static_cast<uint64_t>((node.machine.cpus() - reserved).Count());
     if (needed > free) Append(text, ShortOf(needed, free, total, "exclusive CPUs"));
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alignd/admission/own_policy.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "alignd/cpumanager/resize.h"
 #include "alignd/devicemanager/device_policy.h"
 #include "core/admission/own_cpus.h"
@@ -229,14 +230,17 @@ ResizeDecision Decide(const ResizeQuestion& asked) {
 ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
                       int64_t count) {
   const bool is_whole_by_option = node.cpu && node.cpu->options.full_pcpus_only;
-  if (!state.chosen_policies.contains(key.pod_uid)) {
+  if (!state.chosen_policies.contains(key.pod_uid) && state.cpu.shares.empty()) {
     return Decide({node, state, key, count, is_whole_by_option});
   }
   // The node as it is for this pod.
   std::optional<Node> as_own;
   if (const auto policy = OwnPolicy(node, state, key.pod_uid)) as_own = NodeWith(node, *policy);
   if (!as_own) as_own = node;
-  if (node.cpu) as_own->cpu = CpuPolicyOfResize(node, state, key);
+  if (node.cpu) {
+    as_own->cpu =
+        cpumanager::WithHeldBack(node.machine, CpuPolicyOfResize(node, state, key), state.cpu);
+  }
   return Decide({*as_own, state, key, count, is_whole_by_option});
 }
 

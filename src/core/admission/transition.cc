@@ -17,6 +17,7 @@
 #include "core/admission/held_resources.h"
 #include "core/admission/moved_unit.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/shared_node.h"
 
 namespace alignd::admission {
 namespace {
@@ -157,6 +158,7 @@ class Plan {
   void RebuildCpus() {
     if (!after_.cpu || !before_.cpu) next_.cpu = {};
     next_.cpu.reusable.clear();
+    EndSharesWithPolicy(after_, next_, transition_.notes);
     if (ChangesTopology()) next_.affinities.clear();
     SetDefault({});
   }
@@ -164,8 +166,7 @@ class Plan {
   // All managed CPUs but the exclusive ones, the withheld ones and `kept_free` are the shared pool.
   void SetDefault(const CpuSet& kept_free) {
     if (!after_.cpu) return;
-    next_.cpu.default_set = {};
-    next_.cpu.offline_shared = {};
+    next_.cpu.default_set = next_.cpu.offline_shared = {};
     next_.cpu.AddToDefaultSet(after_.cpu->Managed(after_.machine) - ExclusiveCpusIn(next_.cpu) -
                               next_.cpu.Withheld() - kept_free);
   }
@@ -320,9 +321,8 @@ class Plan {
     const bool refused = std::ranges::any_of(
         containers_, [](const auto& entry) { return entry.second.fate == Fate::kRefused; });
     if (refused) return;
-    for (std::string& broken : next_.BrokenInvariants(after_)) {
-      transition_.faults.push_back(std::move(broken));
-    }
+    transition_.faults = next_.BrokenInvariants(after_);
+    AddFaultsOfShares(before_, given_, after_, next_, transition_.faults);
   }
 
   Transition Finish() {

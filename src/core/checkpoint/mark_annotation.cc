@@ -20,15 +20,18 @@ using memorymanager::Block;
 
 constexpr int64_t kVersion = 1;
 constexpr char kInit[] = "init";
+constexpr char kSidecar[] = "sidecar";  // only with a share
 // More than a mark with the longest ids of some thousand devices.
 constexpr size_t kMaxMarkBytes = size_t{16} * 1024 * 1024;
+// More than any machine has.
+constexpr int64_t kMaxSharedMillis = int64_t{1'000'000'000};
 
 struct MarkDocument {
   int64_t version = 0;
   std::string pod_uid;
   std::string container;
   std::string id;
-  std::string role;  // kInit, or empty
+  std::string role;  // kInit, kSidecar, or empty
   std::string cpus;
   std::string original_cpus;
   GoSlice<BlockDocument> memory = {{}};
@@ -39,6 +42,7 @@ struct MarkDocument {
   GoSlice<std::string> own = {{}};
   GoSlice<BlockDocument> pod_memory = {{}};
   GoMap<std::string, GoSlice<BlockDocument>> memory_parts = {{}};
+  GoMap<int64_t, int64_t> shared_millis = {{}};  // by the NUMA node id; one entry at most
   uint64_t checksum = 0;
 
   template <typename Self, typename Visitor>
@@ -57,6 +61,7 @@ struct MarkDocument {
     visit({"own", "Own", "[]string", true}, self.own);
     visit({"podMemory", "PodMemory", "[]state.Block", true}, self.pod_memory);
     visit({"memoryParts", "MemoryParts", "map[string][]state.Block", true}, self.memory_parts);
+    visit({"sharedMillis", "SharedMillis", "map[int]int64", true}, self.shared_millis);
     visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
   }
 };
@@ -167,6 +172,20 @@ Result<Done> ReadWhole(const MarkDocument& document, AssignmentMark& mark) {
   return Done{};
 }
 
+Result<Done> ReadShare(const MarkDocument& document, AssignmentMark& mark) {
+  if (!document.shared_millis || document.shared_millis->empty()) return Done{};
+  const auto& [id, millis] = *document.shared_millis->begin();
+  if (document.shared_millis->size() > 1 || !IsNodeId(id) || millis < 0 ||
+      millis > kMaxSharedMillis || !mark.cpus.empty()) {
+    return CorruptMark("what it shares of a NUMA node is not valid");
+  }
+  const ContainerKind kind = document.role == kInit      ? ContainerKind::kInit
+                             : document.role == kSidecar ? ContainerKind::kSidecar
+                                                         : ContainerKind::kApp;
+  mark.share = cpumanager::NodeShare{static_cast<int>(id), millis, kind};
+  return Done{};
+}
+
 Result<AssignmentMark> ToMark(const MarkDocument& document) {
   AssignmentMark mark;
   for (const auto& [list, cpus] : {std::pair(&document.cpus, &mark.cpus),
@@ -178,6 +197,7 @@ Result<AssignmentMark> ToMark(const MarkDocument& document) {
   mark.memory = *std::move(memory);
   if (const Result<Done> read = ReadWhole(document, mark); !read.ok()) return read.error();
   if (const Result<Done> read = ReadDevices(document, mark); !read.ok()) return read.error();
+  if (const Result<Done> read = ReadShare(document, mark); !read.ok()) return read.error();
   mark.is_init = document.role == kInit;
   if (mark.IsEmpty()) return CorruptMark("it has no assignment");
   return mark;
@@ -192,6 +212,11 @@ std::string FormatMark(const ContainerKey& key, std::string_view id, const Assig
   document.container = key.container;
   document.id = id;
   if (mark.is_init) document.role = kInit;
+  if (mark.share) {
+    (*document.shared_millis)[mark.share->numa_id] = mark.share->millis;
+    if (mark.share->kind == ContainerKind::kInit) document.role = kInit;
+    if (mark.share->kind == ContainerKind::kSidecar) document.role = kSidecar;
+  }
   document.cpus = mark.cpus.ToString();
   document.original_cpus = mark.original.ToString();
   document.memory = ToDocuments(mark.memory);

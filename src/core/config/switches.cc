@@ -13,7 +13,8 @@ namespace {
 using json::View;
 
 constexpr std::array kPodPolicies = {PodPolicy::kNumaTopologyPolicy, PodPolicy::kCpuBindPolicy,
-                                     PodPolicy::kCpuExclusivePolicy, PodPolicy::kResourceStatus};
+                                     PodPolicy::kCpuExclusivePolicy, PodPolicy::kResourceStatus,
+                                     PodPolicy::kSharedNumaNode};
 
 Result<PodPolicy> PodPolicyNamed(std::string_view name) {
   std::vector<std::string_view> names;
@@ -39,9 +40,11 @@ std::string_view ToString(PodPolicy policy) {
     case PodPolicy::kCpuExclusivePolicy:
       return "cpuExclusivePolicy";
     case PodPolicy::kResourceStatus:
+      return "resourceStatus";
+    case PodPolicy::kSharedNumaNode:
       break;
   }
-  return "resourceStatus";
+  return "sharedNUMANode";
 }
 
 Result<std::set<PodPolicy>> ParsePodPolicies(std::string_view text) {

@@ -186,6 +186,11 @@ std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPo
   }
   CheckOriginals(state, broken);
   CheckMoving(state, broken);
+  for (const auto& [key, share] : state.shares) {
+    if (state.Find(key) == nullptr && machine.NumaPosition(share.numa_id)) continue;
+    broken.push_back("container " + key.container + " of pod " + key.pod_uid +
+                     " has exclusive CPUs, or no NUMA node, and shares the CPUs of one");
+  }
   return broken;
 }
 

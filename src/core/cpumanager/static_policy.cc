@@ -216,6 +216,7 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
   if (refusal) return std::move(refusal);
   state.default_set -= cpus;
   state.assignments[pod.uid][container.name] = cpus;
+  state.shares.erase({pod.uid, container.name});
   // From before topology scope container was configured: the pod's containers have parts of it.
   if (state.pods.contains(pod.uid)) {
     state.pods[pod.uid] |= cpus;
@@ -248,6 +249,7 @@ void DropClaim(const ContainerKey& key, CpuState& state) {
 
 void ReleaseContainer(const ContainerKey& key, CpuState& state) {
   DropClaim(key, state);
+  state.shares.erase(key);
   const CpuSet* assigned = state.Find(key);
   if (assigned == nullptr) return;
   CpuSet cpus = *assigned;
@@ -265,6 +267,7 @@ void ReleasePod(const std::string& pod_uid, CpuState& state) {
     if (key.pod_uid == pod_uid) claims.push_back(key);
   }
   for (const ContainerKey& key : claims) DropClaim(key, state);
+  erase_if(state.shares, [&pod_uid](const auto& entry) { return entry.first.pod_uid == pod_uid; });
   state.reusable.erase(pod_uid);
   CpuSet cpus = state.HeldBy(pod_uid);
   state.assignments.erase(pod_uid);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "alignd/cpumanager/node_shares.h"
+
 namespace alignd::noderesourcetopology {
 namespace {
 
@@ -13,7 +15,9 @@ Amount Cpus(const admission::Node& node, const admission::NodeState& state, int 
   const CpuSet online = cpus - state.cpu.offline;
   if (!node.cpu) return {count(cpus), count(online), count(online)};
   const CpuSet allocatable = online - node.cpu->reserved;
-  return {count(cpus), count(allocatable), count(allocatable & state.cpu.default_set)};
+  const CpuSet held_back = cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
+  return {count(cpus), count(allocatable),
+          count((allocatable & state.cpu.default_set) - held_back)};
 }
 
 // Of a node whose memory is not managed.
@@ -131,15 +135,17 @@ std::optional<FreeCores> FreeCoresOf(const admission::Node& node,
   FreeCores free;
   free.cpus_per_core = machine.cpus_per_core();
   for (const NumaNode& numa : machine.numa()) free.cpus[numa.id] = 0;
+  const CpuSet free_cpus =
+      state.cpu.default_set - cpumanager::HeldBack(machine, *node.cpu, state.cpu);
   for (const CpuGroup& core : machine.cores()) {
     const bool is_regular =
         core.cpus.Count() == free.cpus_per_core && machine.NumaOf(core.cpus).Count() == 1;
     if (!is_regular) return std::nullopt;
     if (core.cpus.Intersects(node.cpu->reserved)) continue;
-    if (state.cpu.default_set.Contains(core.cpus)) {
+    if (free_cpus.Contains(core.cpus)) {
       free.cpus[machine.NumaId(machine.NumaOf(core.cpus.First()))] +=
           static_cast<uint64_t>(free.cpus_per_core);
-    } else if (state.cpu.default_set.Intersects(core.cpus)) {
+    } else if (free_cpus.Intersects(core.cpus)) {
       return std::nullopt;
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "core/admission/own_status.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -207,6 +208,12 @@ std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeStat
     return "the annotations of the pod ask for more of its CPUs than their number: the object does "
            "not say which CPUs are free; give the output of alignctl topology -o json, made on "
            "that node, with its state files";
+  }
+  if (node.cpu && std::ranges::any_of(pod.containers, [&](const auto& one) {
+        return admission::AsksForOneNode(node, pod, one);
+      })) {
+    return "the annotation alignd.io/shared-cpus asks for shared CPUs of one NUMA node: the object "
+           "does not say what containers request there; ask alignd on that node (alignctl why-not)";
   }
   if (node.memory && IsPinned(pod) && !view.unknown_memory.empty()) return view.unknown_memory;
   const TopologyManagerPolicy kind = TopologyOf(node, pod).kind();

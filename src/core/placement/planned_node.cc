@@ -97,6 +97,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
     if (!used.ok()) return used.error();
   }
   PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
+  node.has_files_ = !files.cpu_manager_state.empty() || !files.memory_manager_state.empty();
   if (!node.input_->object_view) node.CountPodsOfFiles();
   return node;
 }
@@ -172,6 +173,22 @@ std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) co
   return unknown;
 }
 
+std::string PlannedNode::UnknownShares(const Pod& pod) const {
+  if (!has_files_ || !node().cpu ||
+      !node().config.pod_policies.contains(PodPolicy::kSharedNumaNode)) {
+    return {};
+  }
+  const Pod managed = admission::OnThisNode(node(), WithQos(pod));
+  const bool takes_cpus = std::ranges::any_of(managed.containers, [&](const Container& one) {
+    return admission::RequestsCpus(node(), managed, one) ||
+           admission::AsksForOneNode(node(), managed, one);
+  });
+  if (!takes_cpus) return {};
+  return "state files do not say which containers of the shared pool stay on one NUMA node, and "
+         "podPolicies of the node has sharedNUMANode; ask alignd on that node (alignctl why-not), "
+         "or leave the files out";
+}
+
 std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {
   for (const auto& [other, name] : undecided_) {
     if (other == uid) continue;
@@ -187,6 +204,9 @@ std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
   if (!input_->unusable.empty()) return {input_->unusable};
   std::vector<std::string> reasons = pod.undecided;
   for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
+  if (std::string unknown = UnknownShares(pod.pod); !unknown.empty()) {
+    reasons.push_back(std::move(unknown));
+  }
   if (!input_->object_view) return reasons;
   std::string unknown = UndecidedBy(*input_->object_view, node(), state(),
                                     admission::OnThisNode(node(), WithQos(pod.pod)));
@@ -360,6 +380,7 @@ void PlannedNode::Count(const Pod& pod, const ResourceList& requests) {
 }
 
 bool DependsOnNumaNodes(const PlannedPod& pod) {
+  if (pod.pod.policies.shared_on_one_node || !pod.pod.policies.shared_fault.empty()) return true;
   if (HasPodLevelResources(pod.pod) || QosOf(pod.pod) == QosClass::kGuaranteed) return true;
   return std::ranges::any_of(pod.pod.containers, [](const Container& container) {
     return std::ranges::any_of(container.resources.limits, [](const auto& limit) {

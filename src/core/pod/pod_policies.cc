@@ -21,6 +21,8 @@ constexpr size_t kLongestSpec = 4096;
 // A few NUMA nodes with their resources, and a list of CPUs.
 constexpr size_t kLongestStatus = 16384;
 
+constexpr std::string_view kOnOneNode = "single-numa-node";
+
 constexpr std::array kNumaPolicies = {NumaTopologyPolicy::kBestEffort,
                                       NumaTopologyPolicy::kRestricted,
                                       NumaTopologyPolicy::kSingleNumaNode};
@@ -217,6 +219,17 @@ Result<Done> ReadAnnotation(const Annotation& annotation, std::string_view text,
   return annotation.read(top, policies);
 }
 
+// A text, not JSON: it has one member, as it were.
+void ReadSharedCpus(std::string_view value, PodPolicies& policies) {
+  policies.shared_on_one_node = value == kOnOneNode;
+  if (policies.shared_on_one_node || value.empty()) return;
+  const nlohmann::json text = std::string(value);
+  policies.shared_fault = View(text, "")
+                              .IsNot("\"" + std::string(kOnOneNode) + R"(" or "")")
+                              .In("annotation " + std::string(kSharedCpusAnnotation))
+                              .message;
+}
+
 }  // namespace
 
 std::string_view ToString(NumaTopologyPolicy policy) {
@@ -253,6 +266,7 @@ std::string_view ToString(CpuExclusivePolicy policy) {
 
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies) {
   NoteUnsupported(annotation, policies.unsupported);
+  if (annotation == kSharedCpusAnnotation) return ReadSharedCpus(value, policies);
   const auto known = std::ranges::find(Annotations(), annotation, &Annotation::name);
   if (known == Annotations().end()) return;
   const Result<Done> read = ReadAnnotation(*known, value, policies);

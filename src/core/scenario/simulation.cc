@@ -125,6 +125,7 @@ StepResult Simulation::Do(const SetDeviceHealth& step) {
 StepResult Simulation::Do(const Restart&) {
   Result<admission::NodeState> reloaded = Load({CpuManagerState(), MemoryManagerState(), {}});
   if (!reloaded.ok()) return {std::nullopt, reloaded.error(), std::nullopt};
+  reloaded->cpu.shares = state_.cpu.shares;  // alignd has them of the running containers
   state_ = *std::move(reloaded);
   return {};
 }

@@ -21,6 +21,7 @@ inline void LetPodsChoose(KubeletConfig& config, Random& random) {
     config.pod_policies.insert(PodPolicy::kCpuExclusivePolicy);
   }
   if (random.OnceIn(2)) config.pod_policies.insert(PodPolicy::kResourceStatus);
+  if (random.OnceIn(2)) config.pod_policies.insert(PodPolicy::kSharedNumaNode);
   if (!random.OnceIn(4)) config.topology_manager_policy = TopologyManagerPolicy::kNone;
 }
 
@@ -69,6 +70,8 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
     planned.pod.policies.fault = "annotation x: is wrong";
   }
   if (random.OnceIn(3)) AskForCpus(planned.pod.policies, machine, random);
+  planned.pod.policies.shared_on_one_node = random.OnceIn(4);
+  if (random.OnceIn(40)) planned.pod.policies.shared_fault = "annotation z: is wrong";
   if (random.OnceIn(60)) planned.undecided = {"claims"};
   if (random.OnceIn(20)) planned.faults = {"spec.x: unknown field"};
   return planned;

@@ -44,6 +44,27 @@ TEST(MarkAnnotationTest, KeepsItsText) {
   EXPECT_EQ(ParseMark(kMarkedKey, kMarkedId, text).value(), mark);
 }
 
+TEST(MarkAnnotationTest, HasTheShareOfANumaNode) {
+  for (const ContainerKind kind :
+       {ContainerKind::kApp, ContainerKind::kSidecar, ContainerKind::kInit}) {
+    admission::AssignmentMark mark;
+    mark.share = cpumanager::NodeShare{.numa_id = 0, .millis = 0, .kind = kind};
+    mark.is_init = kind == ContainerKind::kInit;
+    EXPECT_EQ(ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, kMarkedId, mark)).value(),
+              mark);
+  }
+  admission::AssignmentMark mark;
+  mark.share = cpumanager::NodeShare{.numa_id = 1, .millis = 1500};
+  const std::string text = FormatMark(kMarkedKey, kMarkedId, mark);
+  EXPECT_NE(text.find(R"("sharedMillis":{"1":1500})"), std::string::npos) << text;
+  EXPECT_EQ(ParseMark(kMarkedKey, kMarkedId, text).value(), mark);
+  mark.share->millis = -1;
+  EXPECT_FALSE(ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, kMarkedId, mark)).ok());
+  mark.share->millis = 1;
+  mark.cpus = {1};  // a container has exclusive CPUs, or shares some
+  EXPECT_FALSE(ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, kMarkedId, mark)).ok());
+}
+
 TEST(MarkAnnotationTest, RefusesEveryChangedByte) {
   const std::string text = FormatMark(kMarkedKey, kMarkedId, FullMark());
   for (size_t i = 0; i < text.size(); ++i) {

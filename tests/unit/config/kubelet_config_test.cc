@@ -116,10 +116,11 @@ TEST(KubeletConfig, PodPoliciesOfTheFlag) {
   ASSERT_TRUE(one.ok());
   EXPECT_EQ(*one, std::set<PodPolicy>{PodPolicy::kNumaTopologyPolicy});
   EXPECT_EQ(ToText(*one), "numaTopologyPolicy");
-  const std::string names = "numaTopologyPolicy,cpuBindPolicy,cpuExclusivePolicy,resourceStatus";
+  const std::string names =
+      "numaTopologyPolicy,cpuBindPolicy,cpuExclusivePolicy,resourceStatus,sharedNUMANode";
   const auto all = ParsePodPolicies(names);
   ASSERT_TRUE(all.ok());
-  EXPECT_EQ(all->size(), 4U);
+  EXPECT_EQ(all->size(), 5U);
   EXPECT_EQ(ToText(*all), names);
   for (const char* const wrong : {"", "on", "numaTopologyPolicy,", "off,numaTopologyPolicy"}) {
     const auto parsed = ParsePodPolicies(wrong);

@@ -208,6 +208,22 @@ TEST(PodPolicies, AFaultIsOneShortLineWhateverTheAnnotationSays) {
   EXPECT_NE(ReadStatus(letters + "\"}").status_fault.find("\u00e9... is not"), std::string::npos);
 }
 
+TEST(PodPolicies, ReadsWhetherSharedCpusAreOfOneNumaNode) {
+  const auto read = [](const std::string& value) {
+    PodPolicies policies;
+    ReadPodPolicies("alignd.io/shared-cpus", value, policies);
+    return policies;
+  };
+  EXPECT_EQ(read(""), PodPolicies());
+  EXPECT_EQ(read("single-numa-node"), PodPolicies{.shared_on_one_node = true});
+  EXPECT_EQ(read("SingleNUMANode").shared_fault,
+            "annotation alignd.io/shared-cpus: \"SingleNUMANode\" is not \"single-numa-node\" or "
+            "\"\"");
+  const std::string hostile = read("\n\x1b[2J\xff" + std::string(9000, 'x')).shared_fault;
+  EXPECT_LT(hostile.size(), 600u) << hostile;
+  EXPECT_EQ(hostile.find_first_of("\n\x1b"), std::string::npos) << hostile;
+}
+
 TEST(PodPolicies, OtherAnnotationsAreIgnored) {
   PodPolicies policies;
   ReadPodPolicies("scheduling.koordinator.sh/numa-topology", "nonsense", policies);

@@ -1,0 +1,248 @@
+#include "core/admission/shared_node.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "alignd/admission/assignment.h"
+#include "alignd/cpumanager/node_shares.h"
+#include "alignd/topologymanager/policy.h"
+#include "core/pod/exclusive_cpu_count.h"
+
+namespace alignd::admission {
+namespace {
+
+using cpumanager::NodeShare;
+using topologymanager::HintList;
+using topologymanager::Hints;
+using topologymanager::HintsByResource;
+using topologymanager::TopologyHint;
+
+const NodeShare* FindShare(const NodeState& state, const ContainerKey& key) {
+  const auto share = state.cpu.shares.find(key);
+  return share == state.cpu.shares.end() ? nullptr : &share->second;
+}
+
+NodeShare ShareAt(const Container& container, int numa_id) {
+  NodeShare share = ShareOf(container);
+  share.numa_id = numa_id;
+  return share;
+}
+
+bool Fits(const Node& node, const NodeState& state, const ContainerKey& key,
+          const NodeShare& share) {
+  return cpumanager::FitsOn(node.machine, *node.cpu, state.cpu, key, share);
+}
+
+// At most, all containers running: an init container's CPUs may be reused by then.
+int64_t ExclusiveToCome(const NodeState& state, const Pod& pod) {
+  constexpr int64_t kTooMany = CpuSet::kMaxCpu + 1;  // no sum overflows
+  int64_t running = 0;
+  int64_t largest_init = 0;
+  for (const Container& container : pod.containers) {
+    if (state.cpu.Find({pod.uid, container.name}) != nullptr) continue;
+    const int64_t count = std::min(kTooMany, ExclusiveCpuCount(pod, container));
+    if (container.kind == ContainerKind::kInit) {
+      largest_init = std::max(largest_init, count);
+    } else {
+      running = std::min(kTooMany, running + count);
+    }
+  }
+  return std::max(running, largest_init);
+}
+
+HintsByResource HintsFor(HintList hints) {
+  return {{std::string(kSharedCpus), Hints(std::move(hints))}};
+}
+
+TopologyHint At(const Machine& machine, int numa_id) {
+  return {.affinity = machine.MaskOfIds({numa_id}), .preferred = true};
+}
+
+int64_t BackingCount(const Node& node, const NodeState& state, int numa_id) {
+  return cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa_id).Count();
+}
+
+// Whether the NUMA node has too few CPUs for what containers that stay there request, and fewer
+// than before: CPUs that are offline can be missing before.
+bool HasTooFew(const Node& before, const NodeState& given, const Node& after, const NodeState& next,
+               int numa_id) {
+  const int64_t left = BackingCount(after, next, numa_id);
+  return left < cpumanager::BackedOn(next.cpu, numa_id) &&
+         left < BackingCount(before, given, numa_id);
+}
+
+std::string Annotation() { return "annotation " + std::string(kSharedCpusAnnotation); }
+
+bool HasPodLevelCpu(const Pod& pod) {
+  return pod.pod_level && Find(pod.pod_level->requests, "cpu") != nullptr;
+}
+
+}  // namespace
+
+bool MayShareNode(const Node& node) {
+  return node.config.pod_policies.contains(PodPolicy::kSharedNumaNode);
+}
+
+HintsByResource SharedNodeHints(const Node& node, const NodeState& state, const Pod& pod,
+                                const Container& container) {
+  if (!node.cpu || !AsksForOneNode(node, pod, container)) return {};
+  const ContainerKey key{pod.uid, container.name};
+  if (const NodeShare* const share = FindShare(state, key)) {
+    return HintsFor({At(node.machine, share->numa_id)});
+  }
+  HintList hints;
+  for (const NumaNode& numa : node.machine.numa()) {
+    if (Fits(node, state, key, ShareAt(container, numa.id))) {
+      hints.push_back(At(node.machine, numa.id));
+    }
+  }
+  return HintsFor(std::move(hints));
+}
+
+HintsByResource PodSharedNodeHints(const Node& node, const NodeState& state, const Pod& pod) {
+  if (!node.cpu) return {};
+  std::vector<const Container*> asking;
+  std::set<int> held;  // NUMA nodes that containers of the pod have
+  for (const Container& container : pod.containers) {
+    if (!AsksForOneNode(node, pod, container)) continue;
+    const NodeShare* const share = FindShare(state, {pod.uid, container.name});
+    if (share != nullptr) held.insert(share->numa_id);
+    asking.push_back(&container);
+  }
+  if (asking.empty()) return {};
+  const int64_t exclusive = ExclusiveToCome(state, pod);
+  HintList hints;
+  for (const NumaNode& numa : node.machine.numa()) {
+    if (!held.empty() && (held.size() > 1 || !held.contains(numa.id))) continue;
+    NodeState with = state;
+    bool has_new = false;
+    ContainerKey last;
+    for (const Container* const container : asking) {
+      const ContainerKey key{pod.uid, container->name};
+      if (FindShare(with, key) != nullptr) continue;
+      with.cpu.shares[key] = ShareAt(*container, numa.id);
+      last = key;
+      has_new = true;
+    }
+    const bool fits = !has_new || cpumanager::FitsOn(node.machine, *node.cpu, with.cpu, last,
+                                                     with.cpu.shares.at(last), exclusive);
+    if (fits) hints.push_back(At(node.machine, numa.id));
+  }
+  return HintsFor(std::move(hints));
+}
+
+std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
+                                          const Container& container, const TopologyHint& affinity,
+                                          bool must_align, NodeState& state) {
+  if (!node.cpu || !AsksForOneNode(node, pod, container)) return std::nullopt;
+  const ContainerKey key{pod.uid, container.name};
+  if (FindShare(state, key) != nullptr) return std::nullopt;
+  std::set<int> of_pod;
+  for (const auto& [other, share] : state.cpu.shares) {
+    if (other.pod_uid == pod.uid) of_pod.insert(share.numa_id);
+  }
+  // The greatest is chosen.
+  using Rank = std::tuple<bool, bool, int64_t>;  // aligned, with its pod, what is left
+  std::optional<std::pair<Rank, NodeShare>> best;
+  for (const NumaNode& numa : node.machine.numa()) {
+    const NodeShare share = ShareAt(container, numa.id);
+    const bool is_aligned =
+        !affinity.affinity || affinity.affinity->Contains(node.machine.MaskOfIds({numa.id}));
+    if ((must_align && !is_aligned) || !Fits(node, state, key, share)) continue;
+    const int64_t backing =
+        cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa.id).Count();
+    const Rank rank{is_aligned, of_pod.contains(numa.id),
+                    backing * cpumanager::kMillisPerCpu - cpumanager::SharesOn(state.cpu, numa.id)};
+    if (!best || rank > best->first) best = {rank, share};
+  }
+  if (!best) {
+    if (must_align) return topologymanager::TopologyAffinityError();
+    return UnexpectedAdmissionError("no NUMA node has enough shared CPUs for container " +
+                                    container.name + ", which is to stay on one");
+  }
+  state.cpu.shares[key] = best->second;
+  return std::nullopt;
+}
+
+std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod) {
+  if (!MayShareNode(node)) return std::nullopt;
+  if (!pod.policies.shared_fault.empty()) {
+    return Objection{pod.policies.shared_fault,
+                     "correct the annotation: write single-numa-node; or remove it"};
+  }
+  if (!pod.policies.shared_on_one_node) return std::nullopt;
+  const std::string remove = "remove " + Annotation();
+  if (!node.cpu) {
+    return Objection{
+        "the pod asks for one NUMA node by " + Annotation() + ", and this node assigns no CPUs",
+        "run the pod on a node with cpuManagerPolicy static, or " + remove};
+  }
+  if (!pod.shared_pool_handler.empty()) {
+    return Objection{"the pod asks for one NUMA node by " + Annotation() +
+                         ", and its processes do not run in the cgroups of its containers: its "
+                         "runtime handler is " +
+                         pod.shared_pool_handler,
+                     remove + ", or run the pod with another RuntimeClass"};
+  }
+  const bool is_shared = std::ranges::any_of(
+      pod.containers, [&](const Container& one) { return AsksForOneNode(node, pod, one); });
+  if (is_shared && HasPodLevelCpu(pod)) {
+    return Objection{"the pod asks for one NUMA node by " + Annotation() +
+                         ", and it has a pod-level cpu request, which is not accounted by NUMA "
+                         "node",
+                     remove + ", or write the requests at the containers alone"};
+  }
+  return std::nullopt;
+}
+
+void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
+  const PodPolicies& asked = pod.policies;
+  if (!asked.shared_on_one_node && asked.shared_fault.empty()) return;
+  if (!MayShareNode(node)) {
+    texts.push_back(Annotation() + " is ignored: podPolicies does not have sharedNUMANode");
+    return;
+  }
+  if (!asked.shared_fault.empty()) {
+    texts.push_back(asked.shared_fault);
+    return;
+  }
+  const bool is_shared = std::ranges::any_of(
+      pod.containers, [&](const Container& one) { return AsksForOneNode(node, pod, one); });
+  texts.push_back("single-numa-node of " + Annotation() +
+                  (is_shared ? "" : " has no effect: no container is of the shared pool"));
+}
+
+void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes) {
+  if (MayShareNode(after) || next.cpu.shares.empty()) return;
+  next.cpu.shares = {};
+  notes.emplace_back(
+      "podPolicies without sharedNUMANode: containers of the shared pool that stay on one NUMA "
+      "node get the CPUs of the whole pool");
+}
+
+void AddFaultsOfShares(const Node& before, const NodeState& given, const Node& after,
+                       const NodeState& next, std::vector<std::string>& faults) {
+  if (!before.cpu || !after.cpu || next.cpu.shares.empty()) return;
+  for (const NumaNode& numa : after.machine.numa()) {
+    if (!HasTooFew(before, given, after, next, numa.id)) continue;
+    faults.push_back(
+        "containers of the shared pool that stay on NUMA node " + std::to_string(numa.id) +
+        " request " + std::to_string(cpumanager::SharesOn(next.cpu, numa.id)) +
+        "m CPU, and the change leaves " + std::to_string(BackingCount(after, next, numa.id)) +
+        " CPUs there for them: delete their pods, or reserve fewer CPUs of this NUMA "
+        "node");
+  }
+}
+
+std::optional<int> FindTooFewBacking(const Node& node, const NodeState& given,
+                                     const NodeState& next) {
+  if (!node.cpu || next.cpu.shares.empty()) return std::nullopt;
+  for (const NumaNode& numa : node.machine.numa()) {
+    if (HasTooFew(node, given, node, next, numa.id)) return numa.id;
+  }
+  return std::nullopt;
+}
+
+}  // namespace alignd::admission

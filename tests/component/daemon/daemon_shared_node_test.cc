@@ -1,0 +1,160 @@
+// Pods that ask by annotation that their containers of the shared pool stay on one NUMA node, over
+// real sockets: on 28 CPUs of two NUMA nodes, CPU 0 reserved. The fixture checks after every change
+// that no container runs on exclusive CPUs of another one.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "alignd/pod/pod_policies.h"
+#include "control/control_client.h"
+#include "daemon_fixture.h"
+#include "edge/status_conditions.h"
+
+namespace alignd::daemon {
+namespace {
+
+constexpr char kSharing[] = "podPolicies: [sharedNUMANode]\n";
+
+v1::PodSandboxConfig OneNodePod(const std::string& uid,
+                                const std::string& value = "single-numa-node") {
+  v1::PodSandboxConfig pod = BurstablePod(uid);
+  (*pod.mutable_annotations())[std::string(kSharedCpusAnnotation)] = value;
+  return pod;
+}
+
+// A container that requests that much, without limits.
+v1::ContainerConfig Requesting(int millis) { return podsource::Kubelet(millis, 0, 0, "app"); }
+
+class DaemonSharedNode : public DaemonTest {
+ protected:
+  std::string Place(const std::string& uid, int millis) {
+    running_[uid] = RunOne(OneNodePod(uid), Requesting(millis));
+    return CpusOf(running_[uid].container);
+  }
+
+  std::string RefusalOf(const v1::PodSandboxConfig& pod,
+                        const v1::ContainerConfig& container) const {
+    const grpc::Status status = Create(Run(pod), pod, container).status;
+    EXPECT_FALSE(status.ok());
+    return status.error_message();
+  }
+
+  void ExpectCpus(const std::string& uid, const std::string& cpus) const {
+    EXPECT_TRUE(Eventually([&] { return CpusOf(running_.at(uid).container) == cpus; }))
+        << uid << " is on " << CpusOf(running_.at(uid).container) << ", not on " << cpus;
+  }
+
+  std::map<std::string, Running> running_;
+};
+
+TEST_F(DaemonSharedNode, StayOnTheirNodeWhileExclusivePodsComeAndGo) {
+  Start(StaticConfig(kSharing));
+  const std::string files = State();
+  EXPECT_EQ(Place("a", 2500), "14-27");
+  EXPECT_EQ(Place("b", 2000), "0-13");
+  EXPECT_EQ(State(), files);  // the kubelet's file says nothing of them
+  running_["plain"] = RunOne(BurstablePod("plain"), Shared());
+  EXPECT_EQ(CpusOf(running_["plain"].container), "0-27");
+  // Node 0 has 13 CPUs that are not reserved, and 2 of them are for `b`; node 1 has 11 of 14.
+  const std::string big = RefusalOf(PodConfig("big"), Pinned(23));
+  EXPECT_NE(big.find("NUMA node 1: 11 of 14 CPUs (14-24), 11500m of 14000m shared CPU"),
+            std::string::npos)
+      << big;
+  running_["most"] = RunOne(PodConfig("most"), Pinned(22));
+  EXPECT_EQ(CpusOf(running_["most"].container), "1-11,14-24");
+  ExpectCpus("a", "25-27");
+  ExpectCpus("b", "0,12-13");
+  ExpectCpus("plain", "0,12-13,25-27");
+  const std::string full = RefusalOf(OneNodePod("c"), Requesting(501));
+  EXPECT_NE(full.find("UnexpectedAdmissionError"), std::string::npos) << full;
+  EXPECT_NE(full.find("no NUMA node has enough shared CPUs for container app"), std::string::npos)
+      << full;
+  EXPECT_EQ(Place("d", 500), "25-27");
+  // What a pod leaves is for the next one.
+  ASSERT_TRUE(StopSandbox(running_["a"].sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(running_["a"].sandbox).ok());
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("more"), Pinned(2)).container), "25-26");
+  ExpectCpus("d", "27");
+  ASSERT_TRUE(StopSandbox(running_["most"].sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(running_["most"].sandbox).ok());
+  ExpectCpus("b", "0-13");
+  ExpectCpus("d", "14-24,27");
+}
+
+TEST_F(DaemonSharedNode, StayThereAfterARestart) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 12'000), "14-27");
+  StopDaemon();
+  StartDaemon(StaticConfig(kSharing));
+  // Its CPUs are still held back: node 1 has two, and node 0 thirteen.
+  const std::string big = RefusalOf(PodConfig("big"), Pinned(16));
+  EXPECT_NE(big.find("NUMA node 1: 2 of 14 CPUs"), std::string::npos) << big;
+  running_["most"] = RunOne(PodConfig("most"), Pinned(15));
+  EXPECT_EQ(CpusOf(running_["most"].container), "1-15");
+  ExpectCpus("a", "16-27");
+  // Nothing had to be rebuilt.
+  EXPECT_TRUE(testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                    reconcile::ConditionType::kStateRebuilt)
+                  .empty());
+}
+
+TEST_F(DaemonSharedNode, AreReleasedByAChangeOfTheConfiguration) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 12'000), "14-27");
+  StopDaemon();
+  StartDaemon(StaticConfig());
+  ExpectCpus("a", "0-27");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("big"), Pinned(27)).container), "1-27");
+}
+
+TEST_F(DaemonSharedNode, KeepTheirRequestInPlace) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 2000), "14-27");
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(running_["a"].container);
+  *request.mutable_linux() = Requesting(2000).linux().resources();
+  EXPECT_TRUE(Update(request).ok());
+  *request.mutable_linux() = Requesting(3000).linux().resources();
+  const grpc::Status more = Update(request);
+  EXPECT_EQ(more.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_NE(more.error_message().find(
+                "container app of pod default/pod-a stays on NUMA node 1 with 2 CPUs, and its cpu "
+                "request cannot change while its pod lives: asked for 3 CPUs"),
+            std::string::npos)
+      << more.error_message();
+  EXPECT_EQ(CpusOf(running_["a"].container), "14-27");
+}
+
+TEST_F(DaemonSharedNode, AreReported) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 2500), "14-27");
+  const control::ControlClient client(DaemonOptions().ControlSocket());
+  const auto status = client.GetStatus();
+  ASSERT_TRUE(status.ok()) << status.error().Text();
+  ASSERT_EQ(status->containers_size(), 1);
+  EXPECT_EQ(status->containers(0).shared_on_node().numa(), 1);
+  EXPECT_EQ(status->containers(0).shared_on_node().millis(), 2500U);
+  EXPECT_EQ(status->numa(1).shared_millis().free(), 11'500U);
+  EXPECT_EQ(status->numa(1).free_cpus(), "14-24");
+}
+
+TEST_F(DaemonSharedNode, AreRefusedIfTheAnnotationIsNotKnown) {
+  Start(StaticConfig(kSharing));
+  const std::string refusal = RefusalOf(OneNodePod("a", "two"), Requesting(100));
+  EXPECT_NE(refusal.find("PodPolicyError: annotation alignd.io/shared-cpus: \"two\" is not "
+                         "\"single-numa-node\" or \"\""),
+            std::string::npos)
+      << refusal;
+}
+
+TEST_F(DaemonSharedNode, AreIgnoredByDefault) {
+  Start(StaticConfig());
+  EXPECT_EQ(Place("a", 2500), "0-27");
+  const v1::PodSandboxConfig wrong = OneNodePod("b", "two");
+  EXPECT_EQ(CpusOf(RunOne(wrong, Requesting(100)).container), "0-27");
+}
+
+}  // namespace
+}  // namespace alignd::daemon
