@@ -87,12 +87,13 @@ Result<std::string> ReadText(const std::string& file, FileOrigin origin) {
 
 }  // namespace
 
-Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrigin origin) {
+Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrigin origin,
+                                               int stop) {
   const Result<std::string> text = ReadText(file, origin);
   if (!text.ok()) return text.error();
   std::vector<std::string> documents;
   if (IsXml(*text)) {
-    Result<std::string> json = NodeJsonOfLstopo(*text);
+    Result<std::string> json = NodeJsonOfLstopo(*text, {.stop = stop});
     if (!json.ok()) return host::ContentError(json.error(), file);
     documents.push_back(*std::move(json));
   } else if (IsObjectPerLine(*text)) {

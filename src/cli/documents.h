@@ -14,8 +14,10 @@ enum class FileOrigin { kNamed, kInDirectory };
 
 // The documents of a file as JSON: of YAML, or of JSON with one object, or one object per line; of
 // lstopo's XML, the `node` that it describes. "-" is standard input.
+// `stop`: as in LstopoLimits.
 // Errors: it cannot be read, is none of them, or is longer than 256 MiB; as NodeJsonOfLstopo.
 Result<std::vector<std::string>> ReadDocuments(const std::string& file,
-                                               FileOrigin origin = FileOrigin::kNamed);
+                                               FileOrigin origin = FileOrigin::kNamed,
+                                               int stop = -1);
 
 }  // namespace alignd::cli

@@ -77,6 +77,7 @@ Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
 
 // What is read of all files and directories.
 struct Inputs {
+  int stop;  // as FleetSources
   std::vector<FleetNode> nodes;
   placement::ClusterObjects objects;
 
@@ -85,7 +86,7 @@ struct Inputs {
 
 Result<Done> AddNodesOfFile(const std::string& file, FileOrigin origin, const std::string& config,
                             Inputs& inputs) {
-  const Result<std::vector<std::string>> documents = ReadDocuments(file, origin);
+  const Result<std::vector<std::string>> documents = ReadDocuments(file, origin, inputs.stop);
   if (!documents.ok()) return documents.error();
   const std::string shown = file == kStream ? "standard input" : file;
   // A node would be left out.
@@ -216,7 +217,8 @@ Result<FleetNode> NodeOfObjects(const fs::path& directory, const Parts& parts,
                   "give one directory to each node, or all objects in one file");
 }
 
-Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string& config) {
+Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string& config,
+                                    int stop) {
   const Result<std::vector<std::string>> names = host::ListDirectory(directory);
   if (!names.ok()) return names.error();
   Parts parts;
@@ -225,7 +227,7 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
     if (!IsOfNodes(directory / name)) continue;
     const std::string file = (directory / name).string();
     const Result<std::vector<std::string>> documents =
-        ReadDocuments(file, FileOrigin::kInDirectory);
+        ReadDocuments(file, FileOrigin::kInDirectory, stop);
     if (!documents.ok()) return documents.error();
     // The pods that run would be left out.
     if (documents->empty()) return IsEmpty(file);
@@ -265,7 +267,7 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
                                  Inputs& inputs) {
   std::vector<FleetNode>& nodes = inputs.nodes;
   if (IsTree(directory)) {
-    Result<FleetNode> node = ReadNodeDirectory(directory, config);
+    Result<FleetNode> node = ReadNodeDirectory(directory, config, inputs.stop);
     if (!node.ok()) return node.error();
     nodes.push_back(*std::move(node));
     return Done{};
@@ -278,7 +280,7 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) {
       if (name.starts_with('.')) continue;
-      Result<FleetNode> node = ReadNodeDirectory(path, config);
+      Result<FleetNode> node = ReadNodeDirectory(path, config, inputs.stop);
       if (!node.ok()) return node.error();
       nodes.push_back(*std::move(node));
     } else if (IsOfNodes(path)) {
@@ -329,7 +331,7 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources,
   if (std::ranges::count(sources.nodes, kStream) > 1) {
     return BadFleet("--nodes -: standard input is named twice", "name it once");
   }
-  Inputs inputs;
+  Inputs inputs{.stop = sources.stop, .nodes = {}, .objects = {}};
   if (sources.from_cluster) {
     Result<ListedCluster> listed = ReadCluster(sources.kubeconfig);
     if (!listed.ok()) return listed.error();

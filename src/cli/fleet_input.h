@@ -15,6 +15,7 @@ struct FleetSources {
   std::vector<std::string> devices;  // of all nodes, as placement::ParseDevices
   bool from_cluster = false;         // in place of `nodes`: those of the API server
   std::string kubeconfig = {};       // for it, as ReadCluster
+  int stop = -1;                     // as in LstopoLimits
 };
 
 // A KubeletConfiguration for all nodes, as JSON; empty if `file` is.

@@ -1,6 +1,7 @@
 #include "cli/lstopo_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -158,6 +160,30 @@ Error NotStarted(const char* what) {
           kGiveOwnForm};
 }
 
+// What the process writes. An error: the process is to be ended. Its limit of memory does not bind
+// what it writes.
+std::optional<Error> ReadAnswer(const host::Descriptor& from, const LstopoLimits& limits,
+                                std::string& text) {
+  std::array<pollfd, 2> waits = {pollfd{from.fd(), POLLIN, 0}, pollfd{limits.stop, POLLIN, 0}};
+  std::array<char, 65'536> part;
+  for (;;) {
+    if (poll(waits.data(), waits.size(), -1) < 0) {
+      if (errno == EINTR) continue;
+      return NotStarted("poll");
+    }
+    if (waits[1].revents != 0) return BadLstopo("the reading was stopped", "start again");
+    const ssize_t got = read(from.fd(), part.data(), part.size());
+    if (got == 0 || (got < 0 && errno != EINTR)) return std::nullopt;
+    if (got < 0) continue;
+    text.append(part.data(), static_cast<size_t>(got));
+    if (text.size() > limits.answer_bytes) {
+      return BadLstopo("it is damaged: the machine that libhwloc reads takes more than " +
+                           std::to_string(limits.answer_bytes) + " bytes",
+                       kGiveOwnForm);
+    }
+  }
+}
+
 }  // namespace
 
 bool IsXml(std::string_view text) {
@@ -204,15 +230,12 @@ Result<std::string> NodeJsonOfLstopo(const std::string& xml, const LstopoLimits&
   if (child == 0) ReadInChild(xml, to.fd(), self, limits);
   to = host::Descriptor();
   std::string text;
-  std::array<char, 65'536> part;
-  for (;;) {
-    const ssize_t got = read(from.fd(), part.data(), part.size());
-    if (got == 0 || (got < 0 && errno != EINTR)) break;
-    if (got > 0) text.append(part.data(), static_cast<size_t>(got));
-  }
+  const std::optional<Error> ended = ReadAnswer(from, limits, text);
+  if (ended) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (ended) return *ended;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || text.empty()) {
     return WhyEnded(status, limits);
   }

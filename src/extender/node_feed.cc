@@ -58,11 +58,11 @@ class NodeFeed::State {
  public:
   State(cli::FleetSources sources, Use use, std::chrono::milliseconds quiet,
         std::chrono::milliseconds latest)
-      : sources_(std::move(sources)),
+      : stop_(eventfd(0, EFD_CLOEXEC)),
+        sources_(Stoppable(std::move(sources), stop_)),
         use_(std::move(use)),
         quiet_(quiet),
         latest_(latest),
-        stop_(eventfd(0, EFD_CLOEXEC)),
         thread_([this] { Run(); }) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -74,6 +74,17 @@ class NodeFeed::State {
   }
 
  private:
+  // To read a file can take long.
+  static cli::FleetSources Stoppable(cli::FleetSources sources, const host::Descriptor& stop) {
+    sources.stop = stop.fd();
+    return sources;
+  }
+
+  bool IsStopped() const {
+    pollfd wait{stop_.fd(), POLLIN, 0};
+    return poll(&wait, 1, 0) > 0;
+  }
+
   void Run() {
     do {
       // A new instance each time: directories come and go. What changes from here on is seen.
@@ -81,7 +92,9 @@ class NodeFeed::State {
       const Result<bool> watched = WatchAll(watch);
       if (watched.ok()) {
         const auto as_of = OldestOf(sources_);
-        use_(cli::ReadFleet(sources_), as_of);
+        const Result<std::vector<placement::FleetNode>> nodes = cli::ReadFleet(sources_);
+        if (IsStopped()) return;  // perhaps before all was read
+        use_(nodes, as_of);
       } else {
         use_(watched.error(), FeedClock::now());
       }
@@ -162,11 +175,11 @@ class NodeFeed::State {
     }
   }
 
+  const host::Descriptor stop_;  // first: the sources name it
   const cli::FleetSources sources_;
   const Use use_;
   const std::chrono::milliseconds quiet_;
   const std::chrono::milliseconds latest_;
-  const host::Descriptor stop_;
   host::Descriptor watch_;
   bool is_watched_ = false;  // by watch_: all that is read
   std::thread thread_;       // last: it uses the others

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 #include "edge/run_alignctl.h"
+#include "host/descriptor.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 
@@ -226,6 +228,23 @@ TEST(LstopoFile, SaysWhichLimitItExceeds) {
             "lstopo's XML: reading it takes more than 4 MiB of memory");
   EXPECT_EQ(fault_with(long_text, {}), "none");
 #endif
+}
+
+// Its limit of memory does not bind what the reading process writes.
+TEST(LstopoFile, TakesOnlySoMuchFromTheReadingProcess) {
+  const Result<std::string> json = NodeJsonOfLstopo(LstopoXml(), {.answer_bytes = 100});
+  ASSERT_FALSE(json.ok());
+  EXPECT_EQ(json.error().message,
+            "lstopo's XML: it is damaged: the machine that libhwloc reads takes more than 100 "
+            "bytes");
+}
+
+TEST(LstopoFile, EndsWhenItIsStopped) {
+  const host::Descriptor stop(eventfd(1, EFD_CLOEXEC));
+  const Result<std::string> json =
+      NodeJsonOfLstopo(SlowXml(), {.cpu_seconds = 5, .stop = stop.fd()});
+  ASSERT_FALSE(json.ok());
+  EXPECT_EQ(json.error().message, "lstopo's XML: the reading was stopped");
 }
 
 TEST(LstopoFile, IsRecognizedByItsRootElement) {

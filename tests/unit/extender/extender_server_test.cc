@@ -12,6 +12,7 @@
 #include "edge/fake_tree.h"
 #include "edge/http_client.h"
 #include "extender/node_feed.h"
+#include "host/file.h"
 
 namespace alignd::extender {
 namespace {
@@ -136,6 +137,29 @@ TEST(ExtenderServer, SaysWhyItCannotServe) {
       ExtenderServer::Start({.ip = "127.0.0.1", .port = (*first)->port()}, {}, extender);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().remedy.find("end the program that has it"), std::string::npos);
+}
+
+// libhwloc compares each attribute of lstopo's XML with all before it.
+TEST(NodeFeed, EndsWhileAFileIsReadThatTakesLong) {
+  const Result<std::string> xml =
+      host::ReadFile(ALIGND_SOURCE_DIR "/tests/fuzz/corpus/lstopo/two_packages.xml");
+  ASSERT_TRUE(xml.ok()) << xml.error().Text();
+  std::string attributes;
+  for (int i = 0; i < 100'000; ++i) {
+    attributes += "<memattr name=\"a" + std::to_string(i) + "\" flags=\"1\"/>\n";
+  }
+  std::string slow = *xml;
+  slow.insert(slow.find("</topology>"), attributes);
+  const FakeTree tree;
+  tree.Write({"nodes/w1.xml", slow});
+  int uses = 0;
+  {
+    const NodeFeed feed(
+        {.nodes = {(tree.root() / "nodes").string()}, .config = {}, .devices = {}},
+        [&](const auto& /*nodes*/, auto /*as_of*/) { ++uses; }, 10ms);
+  }
+  // The feed has ended before the file was read.
+  EXPECT_EQ(uses, 0);
 }
 
 }  // namespace
