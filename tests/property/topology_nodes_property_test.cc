@@ -58,6 +58,11 @@ std::string NodeConfigText(const Machine& machine, Random& random) {
   text += OneOfTexts(random, {"", "", R"(,"podPolicies":["numaTopologyPolicy"])",
                               R"(,"podPolicies":["numaTopologyPolicy","cpuBindPolicy",)"
                               R"("cpuExclusivePolicy","resourceStatus"])"});
+  text += OneOfTexts(random, {"", "",
+                              R"(,"namespacePolicies":[{"namespaces":["team-a"],"podPolicies":)"
+                              R"(["numaTopologyPolicy","cpuBindPolicy"]}])",
+                              R"(,"namespacePolicies":[{"namespaces":["team-*"],"podPolicies":)"
+                              R"([]}])"});
   return text + "}";
 }
 
@@ -111,11 +116,12 @@ PlannedNode FromObjects(const admission::Node& node, const admission::NodeState&
 }
 
 // Whether the pod asks for more of its CPUs than their number, beyond the options of the node.
-bool AsksForCpuNumbers(const admission::Node& node, const PodPolicies& asked) {
-  const PodPolicies chosen = admission::ChosenPolicies(node, asked);
+bool AsksForCpuNumbers(const admission::Node& node, const Pod& pod) {
+  const PodPolicies& asked = pod.policies;
+  const PodPolicies chosen = admission::ChosenPolicies(node, pod);
   const bool is_by_option = node.cpu && node.cpu->options.full_pcpus_only &&
                             chosen.required_bind == CpuBindPolicy::kFullPcpus;
-  const bool is_decided = node.config.pod_policies.contains(PodPolicy::kResourceStatus) &&
+  const bool is_decided = admission::MayChoose(node, pod, PodPolicy::kResourceStatus) &&
                           !(asked.cpuset.empty() && asked.numa_resources.empty());
   return (chosen.required_bind && !is_by_option) || chosen.exclusive || is_decided;
 }
@@ -123,7 +129,7 @@ bool AsksForCpuNumbers(const admission::Node& node, const PodPolicies& asked) {
 // Where docs/fleet-planning.md says that the answer is exact.
 bool IsExact(const PlannedNode& node, const PlannedPod& pod) {
   if (!pod.undecided.empty()) return false;
-  if (AsksForCpuNumbers(node.node(), pod.pod.policies)) return false;
+  if (AsksForCpuNumbers(node.node(), pod.pod)) return false;
   const bool is_init = std::ranges::any_of(
       pod.pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
   const bool is_one = pod.pod.containers.size() == 1;

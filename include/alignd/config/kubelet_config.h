@@ -64,6 +64,8 @@ struct KubeletConfig {
   // These are not fields of the kubelet.
   Compatibility compatibility = Compatibility::k1_37;
   std::set<PodPolicy> pod_policies;  // which policies pods may choose; none by default
+  // The same for the pods of some namespaces: of these entries, the first that has it counts.
+  std::vector<NamespacePolicies> namespace_policies;
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
 };
@@ -82,6 +84,15 @@ std::string_view ToString(TopologyManagerPolicy policy);  // none, best-effort, 
 std::string_view ToString(TopologyManagerScope scope);    // container, pod
 std::string_view ToString(MemoryManagerPolicy policy);    // None, Static
 std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36, 1.37
+
+// Which policies the pods of a namespace may choose.
+const std::set<PodPolicy>& PodPoliciesFor(const KubeletConfig& config, std::string_view name_space);
+
+// The name of that list in messages: "podPolicies", or "podPolicies for namespace NAME".
+std::string NameOfPodPolicies(const KubeletConfig& config, std::string_view name_space);
+
+// Which policies the pods of any namespace may choose.
+std::set<PodPolicy> PodPoliciesAnywhere(const KubeletConfig& config);
 
 // Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).
 std::optional<bool> ParseGoBool(std::string_view text);

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "alignd/base/result.h"
 
@@ -25,5 +26,16 @@ Result<std::set<PodPolicy>> ParsePodPolicies(std::string_view text);
 
 // The same text; "off" for none.
 std::string ToText(const std::set<PodPolicy>& policies);
+
+// What the pods of some namespaces may choose, in place of the list for all namespaces.
+struct NamespacePolicies {
+  std::vector<std::string> namespaces;  // names; a `*` at the end stands for any text, also none
+  std::set<PodPolicy> pod_policies;
+
+  // Whether one of the names stands for the namespace.
+  bool Has(std::string_view name_space) const;
+
+  friend bool operator==(const NamespacePolicies&, const NamespacePolicies&) = default;
+};
 
 }  // namespace alignd

@@ -57,6 +57,8 @@ using NumaNodeResources = std::map<int64_t, std::map<std::string, Quantity, std:
 
 // What the annotations of one pod say. Whether a node follows them is the node's to decide.
 struct PodPolicies {
+  // The namespace of a pod that runs, if it asks for something. Of a Pod, that is its name_space.
+  std::string name_space = {};
   std::optional<NumaTopologyPolicy> numa_topology = {};  // nullopt: that of the node
   // Why numa-topology-spec cannot be followed: the annotation, the value, and what is allowed.
   // Empty: it can, or the pod has none.
@@ -77,6 +79,9 @@ struct PodPolicies {
 
   friend bool operator==(const PodPolicies&, const PodPolicies&) = default;
 };
+
+// Whether they ask for nothing.
+bool AreEmpty(const PodPolicies& policies);
 
 // Reads one annotation of a pod. Annotations of other names are ignored.
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies);

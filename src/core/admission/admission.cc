@@ -69,12 +69,12 @@ class PodAdmission {
           AssignmentOf(node_, next_, {pod_.uid, container.name});
     }
     admission.next = std::move(next_);
-    PodPolicies chosen = ChosenPolicies(node_, pod_.policies);
+    PodPolicies chosen = ChosenPolicies(node_, pod_);
     // It keeps what it had before it asked.
     if (chosen.required_bind && !LieAs(*chosen.required_bind, node_, admission.next, pod_.uid)) {
       chosen.required_bind.reset();
     }
-    if (chosen != PodPolicies()) {
+    if (!AreEmpty(chosen)) {
       admission.next.chosen_policies[pod_.uid] = std::move(chosen);
     } else {
       admission.next.chosen_policies.erase(pod_.uid);
@@ -289,7 +289,7 @@ Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& 
                            const PreferredAllocationFn& preferred) {
   const Pod free_pod = WithoutDecision(asking);
   const Pod pod = WithDecidedNodes(node, WithOpenDecision(node, state, asking));
-  const PodPolicies chosen = ChosenPolicies(node, pod.policies);
+  const PodPolicies chosen = ChosenPolicies(node, pod);
   const cpumanager::StaticPolicy free_cpu = CpuPolicyWith(node, chosen);
   cpumanager::StaticPolicy policy = free_cpu;
   RestrictToDecided(node, state, pod, policy);
@@ -322,7 +322,7 @@ Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
   if (auto refusal = RefuseOwnPolicy(node, state, pod)) {
     return {std::move(refusal), std::nullopt, {}, state, {}};
   }
-  if (!node.cpu || pod.policies == PodPolicies()) {
+  if (!node.cpu || AreEmpty(pod.policies)) {
     return PodAdmission(node, state, pod, preferred).Run(state);
   }
   return AdmitWithOwnCpus(node, state, pod, preferred);

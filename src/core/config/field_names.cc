@@ -85,6 +85,7 @@ constexpr std::array kFields = std::to_array<std::string_view>({
     "memorySwap",
     "memoryThrottlingFactor",
     "mergeDefaultEvictionSettings",
+    "namespacePolicies",
     "nodeLeaseDurationSeconds",
     "nodeStatusMaxImages",
     "nodeStatusReportFrequency",

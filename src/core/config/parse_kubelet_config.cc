@@ -319,6 +319,7 @@ constexpr std::array kReaders = std::to_array<FieldReader>({
     {"featureGates", ReadFeatureGates},
     {"compatibility", ReadCompatibility},
     {"podPolicies", ReadPodPolicySwitch},
+    {"namespacePolicies", ReadNamespacePolicies},
 });
 constexpr size_t kNamesAfter = 2;
 

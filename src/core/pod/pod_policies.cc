@@ -251,6 +251,10 @@ std::string_view ToString(CpuExclusivePolicy policy) {
   return "NUMANodeLevel";
 }
 
+bool AreEmpty(const PodPolicies& policies) {
+  return policies == PodPolicies{.name_space = policies.name_space};
+}
+
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies) {
   NoteUnsupported(annotation, policies.unsupported);
   const auto known = std::ranges::find(Annotations(), annotation, &Annotation::name);

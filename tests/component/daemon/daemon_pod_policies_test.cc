@@ -27,6 +27,14 @@ v1::PodSandboxConfig PodAsking(const std::string& uid, const std::string& spec =
   return pod;
 }
 
+constexpr char kChoosingInTeam[] =
+    "namespacePolicies: [{namespaces: [team-a], podPolicies: [numaTopologyPolicy]}]\n";
+
+v1::PodSandboxConfig InTeam(v1::PodSandboxConfig pod) {
+  pod.mutable_metadata()->set_namespace_("team-a");
+  return pod;
+}
+
 class DaemonPodPolicies : public DaemonTest {
  protected:
   Options DaemonOptions() const override {
@@ -91,6 +99,20 @@ TEST_F(DaemonPodPolicies, ApplyOnANodeWithoutAPolicy) {
   EXPECT_EQ(CpusOf(plain.container), "3-12,26-27");
 }
 
+TEST_F(DaemonPodPolicies, DependOnTheNamespaceAlsoAfterARestart) {
+  Start(StaticConfig(kChoosingInTeam));
+  EXPECT_FALSE(CreateOne(InTeam(PodAsking("wide")), 20).ok());
+  const Running plain = RunOne(PodAsking("plain"), Pinned(20));
+  EXPECT_EQ(CpusOf(plain.container), "1-6,14-27");
+  ASSERT_TRUE(RemoveSandbox(plain.sandbox).ok());
+  const Running single = RunOne(InTeam(PodAsking("single")), Pinned(2));
+  StopDaemon();
+  StartDaemon(StaticConfig(kChoosingInTeam));
+  const grpc::Status refused = Resize(single, 20);  // its NUMA node has 13
+  EXPECT_NE(refused.error_message().find("single-numa-node does not allow"), std::string::npos)
+      << refused.error_message();
+}
+
 TEST_F(DaemonPodPolicies, MayNotDifferFromThoseOfTheNode) {
   Start(StaticConfig(std::string(kChoosing) + "topologyManagerPolicy: restricted\n"));
   const grpc::Status refused = CreateOne(PodAsking("p"), 2);
@@ -124,8 +146,9 @@ TEST_F(DaemonPodPolicies, AFaultyAnnotationIsRefusedWithTheAllowedValues) {
 
 TEST_F(DaemonPodPolicies, TheFlagOverridesTheConfiguration) {
   flag_.emplace();
-  Start(StaticConfig(kChoosing));
+  Start(StaticConfig(std::string(kChoosing) + kChoosingInTeam));
   EXPECT_TRUE(CreateOne(PodAsking("wide"), 20).ok());
+  EXPECT_TRUE(CreateOne(InTeam(PodAsking("other-wide", "nonsense")), 1).ok());
   StopDaemon();
   flag_->insert(PodPolicy::kNumaTopologyPolicy);
   StartDaemon(StaticConfig(""));

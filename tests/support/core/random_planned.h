@@ -21,6 +21,10 @@ inline void LetPodsChoose(KubeletConfig& config, Random& random) {
     config.pod_policies.insert(PodPolicy::kCpuExclusivePolicy);
   }
   if (random.OnceIn(2)) config.pod_policies.insert(PodPolicy::kResourceStatus);
+  if (random.OnceIn(3)) {
+    config.namespace_policies = {{{"team-*"}, {}}};
+    if (random.OnceIn(2)) std::swap(config.namespace_policies[0].pod_policies, config.pod_policies);
+  }
   if (!random.OnceIn(4)) config.topology_manager_policy = TopologyManagerPolicy::kNone;
 }
 
@@ -42,6 +46,7 @@ inline void AskForCpus(PodPolicies& policies, const Machine& machine, Random& ra
 inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, Random& random) {
   PlannedPod planned;
   planned.pod = admission::RandomPod(uid, machine, 1, random);
+  planned.pod.name_space = random.OneOf<std::string>({"default", "team-a"});
   if (random.OnceIn(2)) {
     for (Container& container : planned.pod.containers) {
       container.resources.limits.erase("cpu");
