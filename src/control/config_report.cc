@@ -83,6 +83,7 @@ std::vector<v1::Setting> ReportFields(const KubeletConfig& config,
       {"reservedMemory", ValueOf(config.reserved_memory)},
       {"featureGates", ValueOf(config.feature_gates)},
       {"compatibility", Quoted(ToString(config.compatibility))},
+      {"numaAllocateStrategy", Quoted(ToString(config.numa_allocate_strategy))},
       {"podPolicies", ValueOf(config.pod_policies)},
       {"namespacePolicies", ValueOf(config.namespace_policies)}};
   std::vector<v1::Setting> settings;

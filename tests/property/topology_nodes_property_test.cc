@@ -58,6 +58,7 @@ std::string NodeConfigText(const Machine& machine, Random& random) {
   text += OneOfTexts(random, {"", "", R"(,"podPolicies":["numaTopologyPolicy"])",
                               R"(,"podPolicies":["numaTopologyPolicy","cpuBindPolicy",)"
                               R"("cpuExclusivePolicy","resourceStatus"])"});
+  text += OneOfTexts(random, {"", R"(,"numaAllocateStrategy":"MostAllocated")"});
   text += OneOfTexts(random, {"", "",
                               R"(,"namespacePolicies":[{"namespaces":["team-a"],"podPolicies":)"
                               R"(["numaTopologyPolicy","cpuBindPolicy"]}])",
@@ -123,7 +124,10 @@ bool AsksForCpuNumbers(const admission::Node& node, const Pod& pod) {
                             chosen.required_bind == CpuBindPolicy::kFullPcpus;
   const bool is_decided = admission::MayChoose(node, pod, PodPolicy::kResourceStatus) &&
                           !(asked.cpuset.empty() && asked.numa_resources.empty());
-  return (chosen.required_bind && !is_by_option) || chosen.exclusive || is_decided;
+  const bool is_apart = asked.keeps_numa_apart &&
+                        admission::MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy) &&
+                        admission::TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone;
+  return (chosen.required_bind && !is_by_option) || chosen.exclusive || is_decided || is_apart;
 }
 
 // Where docs/fleet-planning.md says that the answer is exact.

@@ -63,6 +63,10 @@ NodeState WithPolicies(const Node& node, NodeState state,
 bool HasPolicies(const Node& node, const NodeState& state, const std::string& pod_uid,
                  const PodPolicies& asked);
 
+// The pod, whose containers keep the exclusive CPUs that they have: whatever its annotations and
+// its label now say (CpuSharing), these ask for shared CPUs only for containers without.
+Pod KeepingItsCpus(const NodeState& state, Pod pod);
+
 // Refuses a pod whose annotations cannot be followed: one is malformed, asks for another topology
 // policy than that of the node, which is not none, or for CPUs that the node does not assign like
 // that, or at all. A pod without anything to align (RequestsAssignment) is not refused: the daemon

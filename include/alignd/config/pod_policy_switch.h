@@ -15,9 +15,12 @@ enum class PodPolicy {
   kCpuBindPolicy,       // requiredCPUBindPolicy and preferredCPUBindPolicy of resource-spec
   kCpuExclusivePolicy,  // preferredCPUExclusivePolicy of resource-spec
   kResourceStatus,      // resource-status
+  kQosClass,            // the label koordinator.sh/qosClass
+  kPreferSharedCpus,    // prefer-shared-cpus of nri-plugins and cri-resource-manager
 };
 
-// "numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy", "resourceStatus".
+// "numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy", "resourceStatus", "qosClass",
+// "prefer-shared-cpus".
 std::string_view ToString(PodPolicy policy);
 
 // The value of --pod-policies: "off", or names with commas between them.

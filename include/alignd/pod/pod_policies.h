@@ -11,6 +11,7 @@
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/quantity.h"
+#include "alignd/pod/cpu_sharing.h"
 
 namespace alignd {
 
@@ -60,6 +61,9 @@ struct PodPolicies {
   // The namespace of a pod that runs, if it asks for something. Of a Pod, that is its name_space.
   std::string name_space = {};
   std::optional<NumaTopologyPolicy> numa_topology = {};  // nullopt: that of the node
+  // singleNUMANodeExclusive Required: pods on one NUMA node and pods on several are not on the same
+  // one.
+  bool keeps_numa_apart = false;
   // Why numa-topology-spec cannot be followed: the annotation, the value, and what is allowed.
   // Empty: it can, or the pod has none.
   std::string fault = {};
@@ -76,6 +80,8 @@ struct PodPolicies {
   CpuSet cpuset = {};  // empty: no CPUs are named
   NumaNodeResources numa_resources = {};
   std::string status_fault = {};  // as `fault`, of resource-status
+
+  CpuSharing sharing = {};
 
   friend bool operator==(const PodPolicies&, const PodPolicies&) = default;
 };

@@ -10,6 +10,7 @@
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/claimed_devices.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/own_numa.h"
 #include "core/admission/own_status.h"
 #include "core/admission/remedy.h"
 #include "core/admission/whole_pod.h"
@@ -301,31 +302,68 @@ Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& 
     Refusal refusal = PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
     return {std::move(refusal), std::nullopt, {}, state, {}};
   }
-  const CpuSet avoided = AvoidedCpus(node, state, pod.uid, chosen);
-  if (avoided.empty() || IsDecided(node, pod)) return anywhere;
-  for (const CpuSet& place : PlacesToTry(node, state, pod, avoided)) {
+  std::optional<Objection> beside_others = ObjectionToNuma(node, state, pod, anywhere);
+  if (beside_others) {
+    for (const CpuSet& off : CpusToStayOff(node, state, pod)) {
+      cpumanager::StaticPolicy away = policy;
+      away.avoided |= off;
+      Admission apart = decide(away);
+      if (!apart.admitted() || ObjectionToNuma(node, state, pod, apart)) continue;
+      anywhere = std::move(apart);
+      policy = std::move(away);
+      beside_others.reset();
+      break;
+    }
+  }
+  if (beside_others && MustKeepApart(node, pod)) {
+    Refusal refusal = PolicyRefusal(std::move(beside_others->fault), beside_others->remedy);
+    return {std::move(refusal), std::nullopt, {}, state, {}};
+  }
+  if (IsDecided(node, pod) || HasAssignments(node, state, pod)) return anywhere;
+  const auto try_at = [&](const CpuSet& cpus) {
     cpumanager::StaticPolicy away = policy;
-    away.avoided |= avoided | (node.machine.cpus() - place);
-    Admission apart = decide(away);
-    if (!IsWorse(node, pod, policy, apart, anywhere)) return apart;
+    away.avoided |= node.machine.cpus() - cpus;
+    Admission there = decide(away);
+    const bool is_worse = IsWorse(node, pod, policy, there, anywhere) ||
+                          (!beside_others && ObjectionToNuma(node, state, pod, there));
+    if (!is_worse) anywhere = std::move(there);
+    return !is_worse;
+  };
+  for (const CpuSet& place : PlacesByStrategy(node, state)) {
+    if (!anywhere.admitted() || try_at(place)) break;
+  }
+  const CpuSet avoided = AvoidedCpus(node, state, pod.uid, chosen);
+  if (avoided.empty()) return anywhere;
+  for (const CpuSet& place : PlacesToTry(node, state, pod, avoided)) {
+    if (try_at(place - avoided)) break;
   }
   return anywhere;
+}
+
+// `pod` as from OnThisNode.
+Admission AdmitHere(const Node& node, const NodeState& state, const Pod& pod,
+                    const PreferredAllocationFn& preferred) {
+  if (auto refusal = RefuseOwnPolicy(node, state, pod)) {
+    return {std::move(refusal), std::nullopt, {}, state, {}};
+  }
+  const bool has_strategy = node.config.numa_allocate_strategy != NumaAllocateStrategy::kNone;
+  if (!node.cpu || (AreEmpty(pod.policies) && !has_strategy)) {
+    return PodAdmission(node, state, pod, preferred).Run(state);
+  }
+  return AdmitWithOwnCpus(node, state, pod, preferred);
 }
 
 }  // namespace
 
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const PreferredAllocationFn& preferred) {
+  if (pod.policies.sharing != CpuSharing()) {
+    return AdmitHere(node, state, OnThisNode(node, KeepingItsCpus(state, pod)), preferred);
+  }
   if (PodLevelManagersOf(node, pod) != pod.pod_level_managers) {
-    return Admit(node, state, OnThisNode(node, pod), preferred);
+    return AdmitHere(node, state, OnThisNode(node, pod), preferred);
   }
-  if (auto refusal = RefuseOwnPolicy(node, state, pod)) {
-    return {std::move(refusal), std::nullopt, {}, state, {}};
-  }
-  if (!node.cpu || AreEmpty(pod.policies)) {
-    return PodAdmission(node, state, pod, preferred).Run(state);
-  }
-  return AdmitWithOwnCpus(node, state, pod, preferred);
+  return AdmitHere(node, state, pod, preferred);
 }
 
 StartedPod StartPod(const Node& node, const Pod& pod, const PreferredAllocationFn& preferred,

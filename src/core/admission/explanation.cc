@@ -56,6 +56,7 @@ std::string WhyShared(const Pod& pod, const Container& container) {
   if (const QosClass qos = QosOf(pod); qos != QosClass::kGuaranteed) {
     return std::string(ToString(qos)) + " pod";
   }
+  if (container.shares_cpus) return "its pod asks for them";
   if (pod.pod_level_managers == PodLevelManagers::kPod && PodCpuBudget(pod) == 0) {
     return "the pod-level cpu request is not a whole number";
   }

@@ -36,14 +36,6 @@ std::string OptionOf(CpuBindPolicy policy) {
   return policy == CpuBindPolicy::kFullPcpus ? "full-pcpus-only" : "distribute-cpus-across-cores";
 }
 
-bool HasExclusiveCpus(const Node& node, const Pod& asking) {
-  if (!node.cpu) return false;
-  const Pod pod = OnThisNode(node, asking);
-  if (PodCpuBudget(pod) > 0) return true;
-  return std::ranges::any_of(pod.containers,
-                             [&](const Container& one) { return ExclusiveCpuCount(pod, one) > 0; });
-}
-
 bool MayChooseBind(const Node& node, const Pod& pod) {
   return MayChoose(node, pod, PodPolicy::kCpuBindPolicy);
 }
@@ -59,6 +51,14 @@ bool IsSpread(const Machine& machine, const CpuSet& cpus) {
 }
 
 }  // namespace
+
+bool HasExclusiveCpus(const Node& node, const Pod& asking) {
+  if (!node.cpu) return false;
+  const Pod pod = OnThisNode(node, asking);
+  if (PodCpuBudget(pod) > 0) return true;
+  return std::ranges::any_of(pod.containers,
+                             [&](const Container& one) { return ExclusiveCpuCount(pod, one) > 0; });
+}
 
 std::optional<CpuBindPolicy> BindPolicyOf(const Node& node) {
   if (!node.cpu) return std::nullopt;
@@ -209,9 +209,10 @@ void DescribeSpec(const Node& node, const Pod& pod, std::vector<std::string>& te
   const std::string annotation = "annotation " + std::string(kResourceSpecAnnotation);
   if (!asked.spec_fault.empty()) {
     const bool is_read = MayChooseBind(node, pod) || MayChooseExclusive(node, pod);
-    texts.push_back(is_read
-                        ? asked.spec_fault
-                        : IgnoredBy(node, pod, annotation, "cpuBindPolicy or cpuExclusivePolicy"));
+    texts.push_back(is_read ? asked.spec_fault
+                            : annotation +
+                                  " is ignored: " + NameOfPodPolicies(node.config, pod.name_space) +
+                                  " has neither cpuBindPolicy nor cpuExclusivePolicy");
   }
   if (asked.required_bind) {
     const std::string text = OfAnnotation(kRequired, ToString(*asked.required_bind));

@@ -67,6 +67,12 @@ struct Objection {
 };
 std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod);
 
+// Whether a container of the pod gets exclusive CPUs, or the pod as a whole.
+bool HasExclusiveCpus(const Node& node, const Pod& asking);
+
+// Whether each container that is assigned something has it: its exclusive CPUs, or what else.
+bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod);
+
 // "WHAT is ignored: podPolicies does not have NAME"
 std::string IgnoredBy(const Node& node, const Pod& pod, std::string what, std::string_view name);
 

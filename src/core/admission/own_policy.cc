@@ -11,6 +11,8 @@
 #include "alignd/pod/unsupported_annotations.h"
 #include "core/admission/held_resources.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/own_numa.h"
+#include "core/admission/own_sharing.h"
 #include "core/admission/own_status.h"
 
 namespace alignd::admission {
@@ -21,7 +23,7 @@ std::string AnnotationText(NumaTopologyPolicy policy) {
          std::string(kNumaTopologyAnnotation);
 }
 
-constexpr PodPolicy kTopology = PodPolicy::kNumaTopologyPolicy;
+constexpr PodPolicy kTopologyPolicy = PodPolicy::kNumaTopologyPolicy;
 
 bool HasNone(const Node& node) { return node.topology.kind() == TopologyManagerPolicy::kNone; }
 
@@ -63,7 +65,7 @@ PodPolicies SatisfiedBy(const Node& node, const NodeState& state, const HoldingU
 
 // Another topology policy than that of the node, or a malformed annotation.
 std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
-  if (!MayChoose(node, pod, kTopology)) return std::nullopt;
+  if (!MayChoose(node, pod, kTopologyPolicy)) return std::nullopt;
   if (!pod.policies.fault.empty()) {
     return Objection{pod.policies.fault, R"(correct the annotation, for example )"
                                          R"({"numaTopologyPolicy": "SingleNUMANode"}, or remove )"
@@ -84,13 +86,15 @@ std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
 
 void DescribeTopology(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
   const std::optional<NumaTopologyPolicy>& chosen = pod.policies.numa_topology;
-  if (!chosen && pod.policies.fault.empty()) return;
-  if (!MayChoose(node, pod, kTopology)) {
+  if (!chosen && pod.policies.fault.empty() && !pod.policies.keeps_numa_apart) return;
+  if (!MayChoose(node, pod, kTopologyPolicy)) {
     texts.push_back(IgnoredBy(node, pod, "annotation " + std::string(kNumaTopologyAnnotation),
-                              ToString(kTopology)));
+                              ToString(kTopologyPolicy)));
     return;
   }
-  texts.push_back(chosen ? AnnotationText(*chosen) : pod.policies.fault);
+  if (!pod.policies.fault.empty()) texts.push_back(pod.policies.fault);
+  if (chosen) texts.push_back(AnnotationText(*chosen));
+  DescribeNuma(node, pod, texts);
 }
 
 }  // namespace
@@ -146,8 +150,8 @@ PodPolicies ApplicableTo(const Node& node, const PodPolicies& chosen) {
 }
 
 std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const Pod& pod) {
-  return HasNone(node) && MayChoose(node, pod, kTopology) ? pod.policies.numa_topology
-                                                          : std::nullopt;
+  return HasNone(node) && MayChoose(node, pod, kTopologyPolicy) ? pod.policies.numa_topology
+                                                                : std::nullopt;
 }
 
 std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const NodeState& state,
@@ -211,6 +215,7 @@ std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state,
   }
   if (!IsToBeAligned(node, state, pod)) return std::nullopt;
   std::optional<Objection> objection = ObjectionToTopology(node, pod);
+  if (!objection) objection = ObjectionToSharing(node, pod);
   if (!objection) objection = ObjectionToSpec(node, pod);
   if (!objection) objection = ObjectionToStatus(node, state, pod);
   if (!objection) return std::nullopt;
@@ -227,6 +232,7 @@ std::string DescribePodPolicy(const Node& node, const Pod& pod) {
   DescribeTopology(node, pod, texts);
   DescribeSpec(node, pod, texts);
   DescribeStatus(node, pod, texts);
+  DescribeSharing(node, pod, texts);
   if (std::string unsupported = DescribeUnsupported(pod.policies.unsupported);
       !unsupported.empty()) {
     texts.push_back(std::move(unsupported));

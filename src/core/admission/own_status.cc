@@ -59,17 +59,6 @@ int64_t CpusTogether(const Pod& pod) {
   return std::max(running, largest_init);
 }
 
-// Whether each container that is assigned something has it: its exclusive CPUs, or what else.
-bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod) {
-  if (PodCpuBudget(pod) > 0) return state.cpu.pods.contains(pod.uid);
-  return std::ranges::all_of(pod.containers, [&](const Container& one) {
-    const ContainerKey key{pod.uid, one.name};
-    if (!RequestsAssignment(node, state, pod, one)) return true;
-    if (node.cpu && ExclusiveCpuCount(pod, one) > 0) return state.cpu.Find(key) != nullptr;
-    return state.memory.Find(key) != nullptr || state.devices.allocations.contains(key);
-  });
-}
-
 // What the pod can be assigned, if other pods keep what they have.
 CpuSet FreeFor(const Node& node, const NodeState& state, const std::string& pod_uid) {
   return (state.cpu.default_set | (state.cpu.HeldBy(pod_uid) - state.cpu.offline)) -
@@ -245,6 +234,16 @@ std::optional<Objection> ObjectionToNodes(const Node& node, const NodeState& sta
 }
 
 }  // namespace
+
+bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod) {
+  if (PodCpuBudget(pod) > 0) return state.cpu.pods.contains(pod.uid);
+  return std::ranges::all_of(pod.containers, [&](const Container& one) {
+    const ContainerKey key{pod.uid, one.name};
+    if (!RequestsAssignment(node, state, pod, one)) return true;
+    if (node.cpu && ExclusiveCpuCount(pod, one) > 0) return state.cpu.Find(key) != nullptr;
+    return state.memory.Find(key) != nullptr || state.devices.allocations.contains(key);
+  });
+}
 
 bool IsDecided(const Node& node, const Pod& pod) {
   const PodPolicies& asked = pod.policies;

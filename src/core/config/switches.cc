@@ -17,7 +17,8 @@ namespace {
 using json::View;
 
 constexpr std::array kPodPolicies = {PodPolicy::kNumaTopologyPolicy, PodPolicy::kCpuBindPolicy,
-                                     PodPolicy::kCpuExclusivePolicy, PodPolicy::kResourceStatus};
+                                     PodPolicy::kCpuExclusivePolicy, PodPolicy::kResourceStatus,
+                                     PodPolicy::kQosClass,           PodPolicy::kPreferSharedCpus};
 
 Result<PodPolicy> PodPolicyNamed(std::string_view name) {
   std::vector<std::string_view> names;
@@ -155,9 +156,13 @@ std::string_view ToString(PodPolicy policy) {
     case PodPolicy::kCpuExclusivePolicy:
       return "cpuExclusivePolicy";
     case PodPolicy::kResourceStatus:
+      return "resourceStatus";
+    case PodPolicy::kQosClass:
+      return "qosClass";
+    case PodPolicy::kPreferSharedCpus:
       break;
   }
-  return "resourceStatus";
+  return "prefer-shared-cpus";
 }
 
 Result<std::set<PodPolicy>> ParsePodPolicies(std::string_view text) {

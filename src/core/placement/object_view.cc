@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "alignd/admission/own_policy.h"
+#include "core/admission/own_numa.h"
 #include "core/admission/own_status.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -157,7 +158,8 @@ bool NeedsCpuNumbers(const Node& node, const Pod& pod) {
   const bool is_by_option =
       chosen.required_bind == CpuBindPolicy::kFullPcpus && node.cpu->options.full_pcpus_only;
   const bool is_bound = chosen.required_bind && !is_by_option;
-  return is_bound || chosen.exclusive || admission::IsDecided(node, pod);
+  return is_bound || chosen.exclusive || admission::IsDecided(node, pod) ||
+         admission::IsKeptApart(node, pod);
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ inline std::string ConfigText(const KubeletConfig& config) {
   if (!config.topology_manager_policy_options.empty()) {
     text += R"(,"topologyManagerPolicyOptions":{"prefer-closest-numa-nodes":"true"})";
   }
+  text +=
+      R"(,"numaAllocateStrategy":")" + std::string(ToString(config.numa_allocate_strategy)) + '"';
   const auto list_of = [](const std::set<PodPolicy>& policies) {
     std::string list;
     for (const PodPolicy policy : policies) {
