@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 
 namespace alignd::allocation {

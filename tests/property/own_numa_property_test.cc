@@ -6,6 +6,7 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/own_policy.h"
+#include "core/device_states.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
 #include "core/random_machine.h"

@@ -103,44 +103,6 @@ TEST_F(OwnPolicyTest, AppliesOnlyWhereTheNodeHasNone) {
   }
 }
 
-TEST_F(OwnPolicyTest, DependsOnTheNamespace) {
-  KubeletConfig config = ConfigOf(Policy::kNone, /*is_on=*/false);
-  config.namespace_policies = {{{"team-a"}, {PodPolicy::kNumaTopologyPolicy}}};
-  const Node only_there = NodeOf(config);
-  config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
-  config.namespace_policies[0].pod_policies.clear();
-  const Node nowhere_else = NodeOf(config);
-  Pod in_team = wide_;
-  in_team.name_space = "team-a";
-  EXPECT_FALSE(Decide(only_there, in_team).admitted());
-  EXPECT_TRUE(Decide(only_there, wide_).admitted());
-  EXPECT_FALSE(Decide(nowhere_else, wide_).admitted());
-  EXPECT_TRUE(Decide(nowhere_else, in_team).admitted());
-  EXPECT_EQ(DescribePodPolicy(nowhere_else, in_team),
-            "annotation scheduling.koordinator.sh/numa-topology-spec is ignored: podPolicies for "
-            "namespace team-a does not have numaTopologyPolicy");
-}
-
-// The policies of a pod outlive a restart and a change of the lists, each as its namespace has it.
-TEST_F(OwnPolicyTest, ARunningPodHasTheListOfItsNamespace) {
-  KubeletConfig config = ConfigOf(Policy::kNone, /*is_on=*/false);
-  config.namespace_policies = {{{"team-a"}, {PodPolicy::kNumaTopologyPolicy}}};
-  const Node node = NodeOf(config);
-  Pod pod = Asking("p", NumaTopologyPolicy::kRestricted, "2");
-  pod.name_space = "team-a";
-  const NodeState state = Decide(node, pod).next;
-  EXPECT_EQ(OwnPolicy(node, state, "p"), NumaTopologyPolicy::kRestricted);
-  NodeState restarted = state;
-  restarted.chosen_policies = {};
-  PodPolicies asked = pod.policies;
-  asked.name_space = "team-a";
-  EXPECT_EQ(WithPolicies(node, restarted, {{"p", asked}}), state);
-  asked.name_space = "default";
-  EXPECT_EQ(WithPolicies(node, restarted, {{"p", asked}}), restarted);
-  config.namespace_policies[0].namespaces = {"team-b"};
-  EXPECT_FALSE(OwnPolicy(NodeOf(config), state, "p"));
-}
-
 TEST_F(OwnPolicyTest, IsIgnoredUnlessTheOperatorAllowsIt) {
   for (const Policy policy : {Policy::kNone, Policy::kBestEffort, Policy::kSingleNumaNode}) {
     const Node off = NodeOf(policy, /*is_on=*/false);
