@@ -169,14 +169,22 @@ void RefuseMovesInAnyOrder(admission::Transition& plan) {
 void RefuseMovesByCpuPolicies(const admission::Node& before, const admission::Node& after,
                               admission::Transition& plan) {
   for (const PodPolicy policy : {PodPolicy::kCpuBindPolicy, PodPolicy::kCpuExclusivePolicy}) {
-    const bool may_matter =
-        before.config.pod_policies.contains(policy) && after.config.pod_policies.contains(policy);
+    const bool may_matter = PodPoliciesAnywhere(before.config).contains(policy) &&
+                            PodPoliciesAnywhere(after.config).contains(policy);
     if (!may_matter) continue;
     RefuseMoves(1,
                 "the files do not say which " + std::string(ToString(policy)) +
                     " the pods ask for by annotation, on which depends where containers move",
                 plan);
   }
+}
+
+// The node whose pods may all choose what those of any namespace may: the files do not have the
+// namespaces.
+admission::Node WithoutNamespaces(admission::Node node) {
+  node.config.pod_policies = PodPoliciesAnywhere(node.config);
+  node.config.namespace_policies.clear();
+  return node;
 }
 
 // The plan that is right whatever policies the running pods have chosen by annotation
@@ -190,19 +198,22 @@ admission::Transition PlanForAnyPolicies(const admission::Node& before,
                                          admission::MayMove may_move) {
   admission::Transition plan = admission::PlanTransition(before, after, state, may_move);
   if (!plan.IsAdmitted()) return plan;
+  const admission::Node free_before = WithoutNamespaces(before);
+  const admission::Node free_after = WithoutNamespaces(after);
   bool may_have_chosen = false;
   for (const NumaTopologyPolicy policy :
        {NumaTopologyPolicy::kBestEffort, NumaTopologyPolicy::kRestricted,
         NumaTopologyPolicy::kSingleNumaNode}) {
     std::map<std::string, PodPolicies> asked;
     for (const std::string& uid : admission::PodsIn(state)) asked[uid].numa_topology = policy;
-    const admission::NodeState chosen = admission::WithPolicies(before, state, asked);
+    const admission::NodeState chosen = admission::WithPolicies(free_before, state, asked);
     const bool matters = std::ranges::any_of(asked, [&](const auto& pod) {
-      return admission::OwnPolicy(after, chosen, pod.first).has_value();
+      return admission::OwnPolicy(free_after, chosen, pod.first).has_value();
     });
     if (!matters) continue;
     may_have_chosen = true;
-    RefuseUndecided(admission::PlanTransition(before, after, chosen, may_move), policy, plan);
+    RefuseUndecided(admission::PlanTransition(free_before, free_after, chosen, may_move), policy,
+                    plan);
   }
   const bool places_pods = after.topology.scope() == TopologyManagerScope::kPod;
   if (may_have_chosen && places_pods) RefuseMovesInAnyOrder(plan);

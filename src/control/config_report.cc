@@ -45,6 +45,17 @@ std::string ValueOf(const std::set<PodPolicy>& policies) {
   return "[" + (policies.empty() ? std::string() : ToText(policies)) + "]";
 }
 
+std::string ValueOf(const std::vector<NamespacePolicies>& entries) {
+  std::string text;
+  for (const NamespacePolicies& entry : entries) {
+    std::string names;
+    for (const std::string& name : entry.namespaces) names += (names.empty() ? "" : ",") + name;
+    text += (text.empty() ? "" : ", ") + ("{namespaces: [" + names + "], podPolicies: ") +
+            ValueOf(entry.pod_policies) + "}";
+  }
+  return "[" + text + "]";
+}
+
 std::string PeriodOf(int64_t ms) {
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
 }
@@ -72,7 +83,9 @@ std::vector<v1::Setting> ReportFields(const KubeletConfig& config,
       {"reservedMemory", ValueOf(config.reserved_memory)},
       {"featureGates", ValueOf(config.feature_gates)},
       {"compatibility", Quoted(ToString(config.compatibility))},
-      {"podPolicies", ValueOf(config.pod_policies)}};
+      {"numaAllocateStrategy", Quoted(ToString(config.numa_allocate_strategy))},
+      {"podPolicies", ValueOf(config.pod_policies)},
+      {"namespacePolicies", ValueOf(config.namespace_policies)}};
   std::vector<v1::Setting> settings;
   for (const auto& [name, value] : fields) {
     v1::Setting& setting = settings.emplace_back();

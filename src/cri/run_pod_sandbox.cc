@@ -13,6 +13,7 @@
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
 #include "host/printable.h"
+#include "podsource/cri_sizes.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 
@@ -89,7 +90,8 @@ class RunPodSandbox final : public WaitingCall {
     v1::RunPodSandboxResponse response;
     if (status.ok() && ReadAnswer(*bytes, response) && !response.pod_sandbox_id().empty()) {
       context_.registry.AddSandbox(response.pod_sandbox_id(), config_->metadata().uid(), PodName(),
-                                   handler_);
+                                   handler_,
+                                   podsource::PodWithoutContainers(*config_).policies.sharing);
     } else if (status.ok()) {
       context_.reconciler.Relist();  // the sandbox exists, under an id that is not known yet
     }

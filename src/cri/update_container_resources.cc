@@ -189,7 +189,10 @@ class UpdateContainerResources final : public WaitingCall {
 
   void RefuseGrowth(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     if (known.ok() && *known) {
-      MarkHandler(context_, context_.registry.HandlerOfPod(key_.pod_uid), (*known)->pod);
+      Pod& pod = (*known)->pod;  // of its sandbox, the question had the UID alone
+      pod.name_space = PodWithName().name_space;
+      pod.policies.sharing = context_.registry.SharingOfPod(key_.pod_uid);
+      MarkHandler(context_, context_.registry.HandlerOfPod(key_.pod_uid), pod);
     }
     if (known.ok() && *known && WantsExclusive((*known)->pod)) {
       return Refuse(RefusedGrowth(PodName(), key_.container, millis_), decide);

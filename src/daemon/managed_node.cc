@@ -59,7 +59,10 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
              CheckedNode& checked) {
   KubeletConfig& config = checked.config.config;
   if (options.compatibility) config.compatibility = *options.compatibility;
-  if (options.pod_policies) config.pod_policies = *options.pod_policies;
+  if (options.pod_policies) {
+    config.pod_policies = *options.pod_policies;
+    if (config.pod_policies.empty()) config.namespace_policies.clear();  // off, for all pods
+  }
   if (!machine.ok()) return;
   if (!checked.problems.empty()) return AddProblemsOfValues(*machine, file, checked);
   for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {

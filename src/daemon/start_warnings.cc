@@ -52,7 +52,7 @@ class Warnings {
 void AddPolicies(const admission::Node& node, Warnings& warnings) {
   const KubeletConfig& config = node.config;
   const bool aligns = config.topology_manager_policy != TopologyManagerPolicy::kNone ||
-                      !config.pod_policies.empty();
+                      !PodPoliciesAnywhere(config).empty();
   if (!node.cpu && !node.memory && !aligns) {
     warnings.OfField("cpuManagerPolicy", ToString(config.cpu_manager_policy),
                      "all policies are none: alignd assigns no CPUs and no memory, and aligns "

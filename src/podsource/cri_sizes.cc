@@ -138,6 +138,9 @@ Pod PodWithoutContainers(const PodSandboxConfig& sandbox) {
   for (const auto& [name, value] : sandbox.annotations()) {
     ReadPodPolicies(name, value, pod.policies);
   }
+  for (const auto& [name, value] : sandbox.labels()) {
+    ReadSharingLabel(name, value, pod.policies.sharing);
+  }
   return pod;
 }
 

@@ -86,6 +86,10 @@ PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   policies.preferred_bind = read.preferred_bind;
   policies.exclusive = read.exclusive;
   policies.unsupported = std::move(read.unsupported);
+  policies.sharing = std::move(read.sharing);
+  for (const auto& [name, value] : sandbox.labels()) {
+    ReadSharingLabel(Escaped(name), value, policies.sharing);
+  }
   return policies;
 }
 

@@ -49,7 +49,9 @@ std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing) {
   for (const auto& [uid, sandbox] : newest) {
     PodPolicies asked = sandbox->policies;
     asked.unsupported.clear();  // nothing to follow
-    if (asked != PodPolicies()) policies[uid] = std::move(asked);
+    if (AreEmpty(asked)) continue;
+    asked.name_space = sandbox->name_space;
+    policies[uid] = std::move(asked);
   }
   return policies;
 }

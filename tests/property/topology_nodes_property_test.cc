@@ -60,6 +60,12 @@ std::string NodeConfigText(const Machine& machine, Random& random) {
                               R"(,"podPolicies":["numaTopologyPolicy","cpuBindPolicy",)"
                               R"("cpuExclusivePolicy","resourceStatus"])",
                               R"(,"podPolicies":["sharedNUMANode"])"});
+  text += OneOfTexts(random, {"", R"(,"numaAllocateStrategy":"MostAllocated")"});
+  text += OneOfTexts(random, {"", "",
+                              R"(,"namespacePolicies":[{"namespaces":["team-a"],"podPolicies":)"
+                              R"(["numaTopologyPolicy","cpuBindPolicy"]}])",
+                              R"(,"namespacePolicies":[{"namespaces":["team-*"],"podPolicies":)"
+                              R"([]}])"});
   return text + "}";
 }
 
@@ -113,21 +119,26 @@ PlannedNode FromObjects(const admission::Node& node, const admission::NodeState&
 }
 
 // Whether the pod asks for more of its CPUs than their number, beyond the options of the node.
-bool AsksForCpuNumbers(const admission::Node& node, const PodPolicies& asked) {
-  const PodPolicies chosen = admission::ChosenPolicies(node, asked);
+bool AsksForCpuNumbers(const admission::Node& node, const Pod& pod) {
+  const PodPolicies& asked = pod.policies;
+  const PodPolicies chosen = admission::ChosenPolicies(node, pod);
   const bool is_by_option = node.cpu && node.cpu->options.full_pcpus_only &&
                             chosen.required_bind == CpuBindPolicy::kFullPcpus;
-  const bool is_decided = node.config.pod_policies.contains(PodPolicy::kResourceStatus) &&
+  const bool is_decided = admission::MayChoose(node, pod, PodPolicy::kResourceStatus) &&
                           !(asked.cpuset.empty() && asked.numa_resources.empty());
-  return (chosen.required_bind && !is_by_option) || chosen.exclusive || is_decided;
+  const bool is_apart = asked.keeps_numa_apart &&
+                        admission::MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy) &&
+                        admission::TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone;
+  return (chosen.required_bind && !is_by_option) || chosen.exclusive || is_decided || is_apart;
 }
 
 // Where docs/fleet-planning.md says that the answer is exact.
 bool IsExact(const PlannedNode& node, const PlannedPod& pod) {
   if (!pod.undecided.empty()) return false;
-  if (AsksForCpuNumbers(node.node(), pod.pod.policies)) return false;
-  if (std::ranges::any_of(pod.pod.containers, [&](const Container& one) {
-        return admission::AsksForOneNode(node.node(), pod.pod, one);
+  if (AsksForCpuNumbers(node.node(), pod.pod)) return false;
+  const Pod managed = admission::OnThisNode(node.node(), pod.pod);
+  if (std::ranges::any_of(managed.containers, [&](const Container& one) {
+        return admission::AsksForOneNode(node.node(), managed, one);
       })) {
     return false;
   }

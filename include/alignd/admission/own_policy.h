@@ -1,5 +1,5 @@
 // What a pod asks for by annotation (PodPolicies), where the node's configuration lets pods choose
-// (KubeletConfig::pod_policies): the topology policy under which it is decided, how its CPUs lie on
+// (PodPoliciesFor): the topology policy under which it is decided, how its CPUs lie on
 // cores, and what a scheduler has decided for it. The one place that decides what applies.
 #pragma once
 
@@ -26,9 +26,15 @@ PodPolicies ApplicableTo(const Node& node, const PodPolicies& chosen);
 // BestEffort is best-effort, and so on.
 TopologyManagerPolicy ManagerPolicyOf(NumaTopologyPolicy policy);
 
-// Of these policies, those that the node lets pods choose. What schedulers have decided for the pod
-// is left out, and what is wrong with its annotations: it does not apply to a running pod.
+// Whether the node lets the pod choose it: that depends on the pod's namespace.
+bool MayChoose(const Node& node, const Pod& pod, PodPolicy policy);
+
+// Of these policies of a running pod, those that the node lets it choose. What schedulers have
+// decided for the pod is left out, and what is wrong with its annotations: it does not apply to a
+// running pod.
 PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked);
+// The same of a pod, as it is asked for when the pod runs.
+PodPolicies ChosenPolicies(const Node& node, const Pod& pod);
 
 // The policy of the pod that applies in place of the node's: only a node with topologyManagerPolicy
 // none has nothing that a pod could weaken. nullopt: the node's policy applies.
@@ -56,6 +62,10 @@ NodeState WithPolicies(const Node& node, NodeState state,
 // Whether the state has all that the pod asks for, as far as the node lets pods choose.
 bool HasPolicies(const Node& node, const NodeState& state, const std::string& pod_uid,
                  const PodPolicies& asked);
+
+// The pod, whose containers keep the exclusive CPUs that they have: whatever its annotations and
+// its label now say (CpuSharing), these ask for shared CPUs only for containers without.
+Pod KeepingItsCpus(const NodeState& state, Pod pod);
 
 // Refuses a pod whose annotations cannot be followed: one is malformed, asks for another topology
 // policy than that of the node, which is not none, or for CPUs that the node does not assign like

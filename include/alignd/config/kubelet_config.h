@@ -28,6 +28,11 @@ enum class TopologyManagerPolicy {
 enum class TopologyManagerScope { kContainer, kPod };
 enum class MemoryManagerPolicy { kNone, kStatic };
 
+// Which NUMA node a pod gets that several would suit equally: that with the fewest or the most free
+// CPUs. kNone: as the kubelet, that with the lowest number.
+// Source: koordinator apis/extension/numa_aware.go, NUMAAllocateStrategy.
+enum class NumaAllocateStrategy { kNone, kMostAllocated, kLeastAllocated };
+
 // Which kubelet's rules and forms of the state files apply where releases differ. 1.20: its merge
 // of hints. 1.36: as 1.37, but state files without `data`.
 enum class Compatibility { k1_20, k1_36, k1_37 };
@@ -64,6 +69,10 @@ struct KubeletConfig {
   // These are not fields of the kubelet.
   Compatibility compatibility = Compatibility::k1_37;
   std::set<PodPolicy> pod_policies;  // which policies pods may choose; none by default
+  NumaAllocateStrategy numa_allocate_strategy = NumaAllocateStrategy::kNone;
+  // As pod_policies, for the pods of some namespaces: of these entries, the first that has it
+  // counts.
+  std::vector<NamespacePolicies> namespace_policies;
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
 };
@@ -77,11 +86,21 @@ struct KubeletConfig {
 Result<KubeletConfig> ParseKubeletConfig(std::string_view json);
 
 // The spellings of KubeletConfiguration.
-std::string_view ToString(CpuManagerPolicy policy);       // none, static
-std::string_view ToString(TopologyManagerPolicy policy);  // none, best-effort, ...
-std::string_view ToString(TopologyManagerScope scope);    // container, pod
-std::string_view ToString(MemoryManagerPolicy policy);    // None, Static
-std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36, 1.37
+std::string_view ToString(CpuManagerPolicy policy);        // none, static
+std::string_view ToString(TopologyManagerPolicy policy);   // none, best-effort, ...
+std::string_view ToString(TopologyManagerScope scope);     // container, pod
+std::string_view ToString(MemoryManagerPolicy policy);     // None, Static
+std::string_view ToString(Compatibility compatibility);    // 1.20, 1.36, 1.37
+std::string_view ToString(NumaAllocateStrategy strategy);  // MostAllocated, LeastAllocated, ""
+
+// Which policies the pods of a namespace may choose.
+const std::set<PodPolicy>& PodPoliciesFor(const KubeletConfig& config, std::string_view name_space);
+
+// The name of that list in messages: "podPolicies", or "podPolicies for namespace NAME".
+std::string NameOfPodPolicies(const KubeletConfig& config, std::string_view name_space);
+
+// Which policies the pods of any namespace may choose.
+std::set<PodPolicy> PodPoliciesAnywhere(const KubeletConfig& config);
 
 // Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).
 std::optional<bool> ParseGoBool(std::string_view text);

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "alignd/base/result.h"
 
@@ -14,10 +15,13 @@ enum class PodPolicy {
   kCpuBindPolicy,       // requiredCPUBindPolicy and preferredCPUBindPolicy of resource-spec
   kCpuExclusivePolicy,  // preferredCPUExclusivePolicy of resource-spec
   kResourceStatus,      // resource-status
+  kQosClass,            // the label koordinator.sh/qosClass
+  kPreferSharedCpus,    // prefer-shared-cpus of nri-plugins and cri-resource-manager
   kSharedNumaNode,      // shared-cpus
 };
 
-// "numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy", "resourceStatus", "sharedNUMANode".
+// "numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy", "resourceStatus", "qosClass",
+// "prefer-shared-cpus", "sharedNUMANode".
 std::string_view ToString(PodPolicy policy);
 
 // The value of --pod-policies: "off", or names with commas between them.
@@ -26,5 +30,16 @@ Result<std::set<PodPolicy>> ParsePodPolicies(std::string_view text);
 
 // The same text; "off" for none.
 std::string ToText(const std::set<PodPolicy>& policies);
+
+// What the pods of some namespaces may choose, in place of the list for all namespaces.
+struct NamespacePolicies {
+  std::vector<std::string> namespaces;  // names; a `*` at the end stands for any text, also none
+  std::set<PodPolicy> pod_policies;
+
+  // Whether one of the names stands for the namespace.
+  bool Has(std::string_view name_space) const;
+
+  friend bool operator==(const NamespacePolicies&, const NamespacePolicies&) = default;
+};
 
 }  // namespace alignd

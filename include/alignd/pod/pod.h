@@ -46,6 +46,9 @@ struct Container {
   ContainerKind kind = ContainerKind::kApp;
   Resources resources;
   std::vector<ClaimedDevice> claimed_devices = {};
+  // Not part of the container: its pod asks for shared CPUs in place of exclusive ones, and the
+  // node's configuration allows it (admission::OnThisNode).
+  bool shares_cpus = false;
 
   friend bool operator==(const Container&, const Container&) = default;
 };

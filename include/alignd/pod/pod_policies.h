@@ -12,6 +12,7 @@
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/quantity.h"
+#include "alignd/pod/cpu_sharing.h"
 
 namespace alignd {
 
@@ -61,7 +62,12 @@ using NumaNodeResources = std::map<int64_t, std::map<std::string, Quantity, std:
 
 // What the annotations of one pod say. Whether a node follows them is the node's to decide.
 struct PodPolicies {
+  // The namespace of a pod that runs, if it asks for something. Of a Pod, that is its name_space.
+  std::string name_space = {};
   std::optional<NumaTopologyPolicy> numa_topology = {};  // nullopt: that of the node
+  // singleNUMANodeExclusive Required: pods on one NUMA node and pods on several are not on the same
+  // one.
+  bool keeps_numa_apart = false;
   // Why numa-topology-spec cannot be followed: the annotation, the value, and what is allowed.
   // Empty: it can, or the pod has none.
   std::string fault = {};
@@ -79,12 +85,17 @@ struct PodPolicies {
   NumaNodeResources numa_resources = {};
   std::string status_fault = {};  // as `fault`, of resource-status
 
+  CpuSharing sharing = {};
+
   // shared-cpus: whether containers of the shared pool stay on one NUMA node.
   bool shared_on_one_node = false;
   std::string shared_fault = {};  // as `fault`, of shared-cpus
 
   friend bool operator==(const PodPolicies&, const PodPolicies&) = default;
 };
+
+// Whether they ask for nothing.
+bool AreEmpty(const PodPolicies& policies);
 
 // Reads one annotation of a pod. Annotations of other names are ignored.
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies);

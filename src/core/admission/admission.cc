@@ -10,9 +10,10 @@
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
-#include "core/admission/claimed_devices.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/own_numa.h"
 #include "core/admission/own_status.h"
+#include "core/admission/pod_answers.h"
 #include "core/admission/remedy.h"
 #include "core/admission/shared_node.h"
 #include "core/admission/whole_pod.h"
@@ -24,10 +25,6 @@ using devicemanager::PreferredAllocationFn;
 using topologymanager::HintsByResource;
 using topologymanager::MergedHint;
 using topologymanager::TopologyHint;
-
-// The answers of all hint providers, in the kubelet's order: devices, CPUs, memory.
-using Answers = std::vector<HintsByResource>;
-constexpr size_t kMemoryAnswer = 2;
 
 // Whether the topology policy may refuse, or takes every merged hint, as best-effort does.
 enum class Alignment { kByPolicy, kBestEffort };
@@ -73,12 +70,12 @@ class PodAdmission {
           AssignmentOf(node_, next_, {pod_.uid, container.name});
     }
     admission.next = std::move(next_);
-    PodPolicies chosen = ChosenPolicies(node_, pod_.policies);
+    PodPolicies chosen = ChosenPolicies(node_, pod_);
     // It keeps what it had before it asked.
     if (chosen.required_bind && !LieAs(*chosen.required_bind, node_, admission.next, pod_.uid)) {
       chosen.required_bind.reset();
     }
-    if (chosen != PodPolicies()) {
+    if (!AreEmpty(chosen)) {
       admission.next.chosen_policies[pod_.uid] = std::move(chosen);
     } else {
       admission.next.chosen_policies.erase(pod_.uid);
@@ -121,7 +118,7 @@ class PodAdmission {
   // Source: scope_container.go, Admit.
   std::optional<Refusal> DecideContainerScope() {
     for (const Container& container : pod_.containers) {
-      const Answers answers = ContainerAnswers(container);
+      const Answers answers = ContainerAnswers(node_, Cpu(), next_, pod_, container);
       const MergedHint merged = topology_.Merge(answers);
       Note(container, answers, merged.hint);
       if (!IsAligned(merged, decisions_.size() - 1)) {
@@ -135,7 +132,7 @@ class PodAdmission {
 
   // Source: scope_pod.go, Admit.
   std::optional<Refusal> DecidePodScope() {
-    const MergedHint merged = MergeForPod(PodAnswers());
+    const MergedHint merged = MergeForPod(PodAnswers(node_, Cpu(), next_, pod_));
     if (refused_at_) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       if (auto refusal = AllocateAt(container, merged.hint)) return refusal;
@@ -145,9 +142,7 @@ class PodAdmission {
 
   // Source: scope_pod.go, admitUsingPodResources.
   std::optional<Refusal> DecideWholePod() {
-    Answers answers = WholePodAnswers(node_, Cpu(), next_, pod_);
-    AddPlaces(pod_.claimed_devices, answers);
-    const MergedHint merged = MergeForPod(answers);
+    const MergedHint merged = MergeForPod(AnswersForWholePod(node_, Cpu(), next_, pod_));
     if (refused_at_) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       next_.affinities[{pod_.uid, container.name}] = merged.hint;
@@ -204,55 +199,6 @@ class PodAdmission {
     if (cpu_ == nullptr || next_.cpu.shares.empty()) return cpu_;
     with_held_back_ = cpumanager::WithHeldBack(node_.machine, *cpu_, next_.cpu);
     return &*with_held_back_;
-  }
-
-  Answers ContainerAnswers(const Container& container) {
-    Answers answers;
-    answers.push_back(devicemanager::ContainerHints(node_.machine, next_.devices, pod_, container));
-    const cpumanager::StaticPolicy* const cpu = Cpu();
-    answers.push_back(
-        cpu ? cpumanager::ContainerHints(node_.machine, *cpu, next_.cpu, pod_, container)
-            : HintsByResource{});
-    answers.push_back(node_.memory ? memorymanager::ContainerHints(node_.machine, *node_.memory,
-                                                                   next_.memory, pod_, container)
-                                   : HintsByResource{});
-    AddIfAny(SharedNodeHints(node_, next_, pod_, container), answers);
-    AddPlaces(container.claimed_devices, answers);
-    return answers;
-  }
-
-  Answers PodAnswers() {
-    Answers answers;
-    answers.push_back(devicemanager::PodHints(node_.machine, next_.devices, pod_));
-    const cpumanager::StaticPolicy* const cpu = Cpu();
-    answers.push_back(cpu ? cpumanager::PodHints(node_.machine, *cpu, next_.cpu, pod_)
-                          : HintsByResource{});
-    answers.push_back(
-        node_.memory ? memorymanager::PodHints(node_.machine, *node_.memory, next_.memory, pod_)
-                     : HintsByResource{});
-    AddIfAny(PodSharedNodeHints(node_, next_, pod_), answers);
-    AddPlaces(pod_.claimed_devices, answers);
-    return answers;
-  }
-
-  static void AddIfAny(HintsByResource more, Answers& answers) {
-    if (!more.empty()) answers.push_back(std::move(more));
-  }
-
-  // Pods without claimed devices and decisions are asked about as by the kubelet.
-  void AddPlaces(const std::vector<ClaimedDevice>& devices, Answers& answers) const {
-    HintsByResource claimed = ClaimedHints(node_.machine, devices, answers);
-    HintsByResource decided = DecidedHints(node_, pod_, answers);
-    AddIfAny(std::move(claimed), answers);
-    AddIfAny(std::move(decided), answers);
-    // best-effort admits memory on other NUMA nodes than the CPUs. Without a common NUMA node, it
-    // would align nothing.
-    if (topology_.kind() == TopologyManagerPolicy::kBestEffort) return;
-    if (const std::optional<NumaMask> nodes = DecidedMemoryNodes(node_, pod_)) {
-      for (auto& [type, hints] : answers[kMemoryAnswer]) {
-        if (hints) hints = HintsWithin(*hints, *nodes);
-      }
-    }
   }
 
   void Note(const Container& container, const Answers& answers, const TopologyHint& merged) {
@@ -332,7 +278,7 @@ Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& 
                            const PreferredAllocationFn& preferred) {
   const Pod free_pod = WithoutDecision(asking);
   const Pod pod = WithOpenDecision(node, state, asking);
-  const PodPolicies chosen = ChosenPolicies(node, pod.policies);
+  const PodPolicies chosen = ChosenPolicies(node, pod);
   const cpumanager::StaticPolicy free_cpu = CpuPolicyWith(node, chosen);
   cpumanager::StaticPolicy policy = free_cpu;
   RestrictToDecided(node, state, pod, policy);
@@ -344,31 +290,69 @@ Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& 
     Refusal refusal = PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
     return {std::move(refusal), std::nullopt, {}, state, {}};
   }
-  const CpuSet avoided = AvoidedCpus(node, state, pod.uid, chosen);
-  if (avoided.empty() || IsDecided(node, pod)) return anywhere;
-  for (const CpuSet& place : PlacesToTry(node, state, pod, avoided)) {
+  std::optional<Objection> beside_others = ObjectionToNuma(node, state, pod, anywhere);
+  if (beside_others) {
+    for (const CpuSet& off : CpusToStayOff(node, state, pod)) {
+      cpumanager::StaticPolicy away = policy;
+      away.avoided |= off;
+      Admission apart = decide(away);
+      if (!apart.admitted() || ObjectionToNuma(node, state, pod, apart)) continue;
+      anywhere = std::move(apart);
+      policy = std::move(away);
+      beside_others.reset();
+      break;
+    }
+  }
+  if (beside_others && MustKeepApart(node, pod)) {
+    Refusal refusal = PolicyRefusal(std::move(beside_others->fault), beside_others->remedy);
+    return {std::move(refusal), std::nullopt, {}, state, {}};
+  }
+  if (IsDecided(node, pod) || HasAssignments(node, state, pod)) return anywhere;
+  const auto try_at = [&](const CpuSet& cpus) {
     cpumanager::StaticPolicy away = policy;
-    away.avoided |= avoided | (node.machine.cpus() - place);
-    Admission apart = decide(away);
-    if (!IsWorse(node, pod, policy, apart, anywhere)) return apart;
+    away.avoided |= node.machine.cpus() - cpus;
+    Admission there = decide(away);
+    const bool is_worse = IsWorse(node, pod, policy, there, anywhere) ||
+                          (!beside_others && ObjectionToNuma(node, state, pod, there));
+    if (!is_worse) anywhere = std::move(there);
+    return !is_worse;
+  };
+  for (const CpuSet& place : PlacesByStrategy(node, state)) {
+    if (!anywhere.admitted() || try_at(place)) break;
+  }
+  const CpuSet avoided = AvoidedCpus(node, state, pod.uid, chosen);
+  if (avoided.empty()) return anywhere;
+  for (const CpuSet& place : PlacesToTry(node, state, pod, avoided)) {
+    if (try_at(place - avoided)) break;
   }
   return anywhere;
+}
+
+// `pod` as from OnThisNode.
+Admission AdmitHere(const Node& node, const NodeState& state, const Pod& pod,
+                    const PreferredAllocationFn& preferred) {
+  if (auto refusal = RefuseOwnPolicy(node, state, pod)) {
+    return {std::move(refusal), std::nullopt, {}, state, {}};
+  }
+  // What the pod has, it keeps: here, a decision can only have come later.
+  if (!node.cpu) return PodAdmission(node, state, WithoutDecision(pod), preferred).Run(state);
+  if (AreEmpty(pod.policies) && node.config.numa_allocate_strategy == NumaAllocateStrategy::kNone) {
+    return PodAdmission(node, state, pod, preferred).Run(state);
+  }
+  return AdmitWithOwnCpus(node, state, pod, preferred);
 }
 
 }  // namespace
 
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const PreferredAllocationFn& preferred) {
+  if (pod.policies.sharing != CpuSharing()) {
+    return AdmitHere(node, state, OnThisNode(node, KeepingItsCpus(state, pod)), preferred);
+  }
   if (PodLevelManagersOf(node, pod) != pod.pod_level_managers) {
-    return Admit(node, state, OnThisNode(node, pod), preferred);
+    return AdmitHere(node, state, OnThisNode(node, pod), preferred);
   }
-  if (auto refusal = RefuseOwnPolicy(node, state, pod)) {
-    return {std::move(refusal), std::nullopt, {}, state, {}};
-  }
-  if (pod.policies == PodPolicies()) return PodAdmission(node, state, pod, preferred).Run(state);
-  // What the pod has, it keeps: here, a decision can only have come later.
-  if (!node.cpu) return PodAdmission(node, state, WithoutDecision(pod), preferred).Run(state);
-  return AdmitWithOwnCpus(node, state, pod, preferred);
+  return AdmitHere(node, state, pod, preferred);
 }
 
 StartedPod StartPod(const Node& node, const Pod& pod, const PreferredAllocationFn& preferred,

@@ -15,6 +15,7 @@
 #include "core/admission/adopted_cpus.h"
 #include "core/admission/refuted_by_marks.h"
 #include "core/admission/refuted_cpus.h"
+#include "core/admission/shared_node.h"
 
 namespace alignd::admission {
 namespace {
@@ -196,7 +197,7 @@ void AdoptDevices(const std::vector<MarkedContainer>& containers, Adoption& adop
 // now, or on a node where pods can no longer ask for it, runs on the whole shared pool.
 void AdoptShares(const Node& node, const std::vector<MarkedContainer>& containers,
                  Adoption& adoption) {
-  if (!node.cpu || !node.config.pod_policies.contains(PodPolicy::kSharedNumaNode)) return;
+  if (!node.cpu || !MayShareNodeAnywhere(node)) return;
   cpumanager::CpuState& state = adoption.next.cpu;
   for (const MarkedContainer& container : containers) {
     const std::optional<cpumanager::NodeShare>& share = container.mark.share;
@@ -268,7 +269,7 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
     if (is_own && state.cpu.pods.contains(key.pod_uid) && !state.cpu.HasOwnCpus(key)) return true;
   }
   if (node.cpu && mark.share && cpus == nullptr && !state.cpu.shares.contains(key) &&
-      node.config.pod_policies.contains(PodPolicy::kSharedNumaNode)) {
+      MayShareNodeAnywhere(node)) {
     return true;
   }
   if (node.memory && !mark.memory.empty() && state.memory.Find(key) == nullptr) return true;

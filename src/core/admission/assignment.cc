@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/admission/shared_pool.h"
 #include "alignd/cpumanager/node_shares.h"
@@ -71,7 +72,7 @@ bool RequestsMemory(const Node& node, const Pod& pod, const Container& container
 }
 
 bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container) {
-  if (!node.config.pod_policies.contains(PodPolicy::kSharedNumaNode)) return false;
+  if (!MayChoose(node, pod, PodPolicy::kSharedNumaNode)) return false;
   if (!pod.policies.shared_on_one_node && pod.policies.shared_fault.empty()) return false;
   return !RequestsCpus(node, pod, container);
 }

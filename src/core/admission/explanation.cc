@@ -12,6 +12,7 @@
 #include "alignd/cpumanager/node_shares.h"
 #include "core/admission/claimed_devices.h"
 #include "core/admission/remedy.h"
+#include "core/admission/shared_node.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -58,6 +59,7 @@ std::string WhyShared(const Pod& pod, const Container& container) {
   if (const QosClass qos = QosOf(pod); qos != QosClass::kGuaranteed) {
     return std::string(ToString(qos)) + " pod";
   }
+  if (container.shares_cpus) return "its pod asks for them";
   if (pod.pod_level_managers == PodLevelManagers::kPod && PodCpuBudget(pod) == 0) {
     return "the pod-level cpu request is not a whole number";
   }
@@ -156,8 +158,7 @@ std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState&
     if (!node.cpu) continue;
     const CpuSet backing = cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa.numa_id);
     numa.free_cpus = backing - held_back;
-    const bool may_share = node.config.pod_policies.contains(PodPolicy::kSharedNumaNode);
-    if (!may_share && state.cpu.shares.empty()) continue;
+    if (!MayShareNodeAnywhere(node) && state.cpu.shares.empty()) continue;
     const int64_t all = int64_t{backing.Count()} * cpumanager::kMillisPerCpu;
     const int64_t left = all - cpumanager::SharesOn(state.cpu, numa.numa_id);
     numa.shared_millis = {.free = static_cast<uint64_t>(std::max<int64_t>(0, left)),

@@ -145,6 +145,7 @@ Pod HoldingPod(const Node& node, const NodeState& state, const HoldingUnit& unit
   if (const auto chosen = state.chosen_policies.find(unit.pod_uid);
       chosen != state.chosen_policies.end()) {
     pod.policies = ApplicableTo(node, chosen->second);
+    pod.name_space = std::exchange(pod.policies.name_space, {});
   }
   std::map<std::string, CpuSet> counted;
   for (const std::string& name : unit.containers) {

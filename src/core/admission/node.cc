@@ -73,7 +73,7 @@ Result<Node> Node::Make(Machine machine, KubeletConfig config) {
   Result<topologymanager::Policy> topology = topologymanager::Policy::Make(machine, config);
   if (!topology.ok()) return topology.error();
   std::vector<topologymanager::Policy> for_pods;
-  if (config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy)) {
+  if (PodPoliciesAnywhere(config).contains(PodPolicy::kNumaTopologyPolicy)) {
     for (const auto policy : {NumaTopologyPolicy::kBestEffort, NumaTopologyPolicy::kRestricted,
                               NumaTopologyPolicy::kSingleNumaNode}) {
       KubeletConfig chosen = config;

@@ -36,24 +36,12 @@ std::string OptionOf(CpuBindPolicy policy) {
   return policy == CpuBindPolicy::kFullPcpus ? "full-pcpus-only" : "distribute-cpus-across-cores";
 }
 
-bool HasExclusiveCpus(const Node& node, const Pod& asking) {
-  if (!node.cpu) return false;
-  const Pod pod = OnThisNode(node, asking);
-  if (PodCpuBudget(pod) > 0) return true;
-  return std::ranges::any_of(pod.containers,
-                             [&](const Container& one) { return ExclusiveCpuCount(pod, one) > 0; });
+bool MayChooseBind(const Node& node, const Pod& pod) {
+  return MayChoose(node, pod, PodPolicy::kCpuBindPolicy);
 }
 
-bool MayChooseBind(const Node& node) {
-  return node.config.pod_policies.contains(PodPolicy::kCpuBindPolicy);
-}
-
-bool MayChooseExclusive(const Node& node) {
-  return node.config.pod_policies.contains(PodPolicy::kCpuExclusivePolicy);
-}
-
-std::string Ignored(const std::string& what, std::string_view name) {
-  return what + " is ignored: podPolicies does not have " + std::string(name);
+bool MayChooseExclusive(const Node& node, const Pod& pod) {
+  return MayChoose(node, pod, PodPolicy::kCpuExclusivePolicy);
 }
 
 // One CPU at most of each core.
@@ -63,6 +51,14 @@ bool IsSpread(const Machine& machine, const CpuSet& cpus) {
 }
 
 }  // namespace
+
+bool HasExclusiveCpus(const Node& node, const Pod& asking) {
+  if (!node.cpu) return false;
+  const Pod pod = OnThisNode(node, asking);
+  if (PodCpuBudget(pod) > 0) return true;
+  return std::ranges::any_of(pod.containers,
+                             [&](const Container& one) { return ExclusiveCpuCount(pod, one) > 0; });
+}
 
 std::optional<CpuBindPolicy> BindPolicyOf(const Node& node) {
   if (!node.cpu) return std::nullopt;
@@ -179,14 +175,14 @@ bool LieAs(CpuBindPolicy policy, const Node& node, const NodeState& state,
 }
 
 std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {
-  if (!MayChooseBind(node) && !MayChooseExclusive(node)) return std::nullopt;
+  if (!MayChooseBind(node, pod) && !MayChooseExclusive(node, pod)) return std::nullopt;
   if (!pod.policies.spec_fault.empty()) {
     return Objection{pod.policies.spec_fault,
                      R"(correct the annotation, for example )"
                      R"({"requiredCPUBindPolicy": "FullPCPUs"}, or remove it)"};
   }
   const std::optional<CpuBindPolicy>& required = pod.policies.required_bind;
-  if (!required || !MayChooseBind(node)) return std::nullopt;
+  if (!required || !MayChooseBind(node, pod)) return std::nullopt;
   const std::string asked = OfAnnotation(kRequired, ToString(*required));
   if (!node.cpu) {
     return Objection{"the pod asks for " + asked + ", and this node assigns no CPUs",
@@ -212,19 +208,19 @@ void DescribeSpec(const Node& node, const Pod& pod, std::vector<std::string>& te
   const PodPolicies& asked = pod.policies;
   const std::string annotation = "annotation " + std::string(kResourceSpecAnnotation);
   if (!asked.spec_fault.empty()) {
-    const bool is_read = MayChooseBind(node) || MayChooseExclusive(node);
+    const bool is_read = MayChooseBind(node, pod) || MayChooseExclusive(node, pod);
     texts.push_back(is_read ? asked.spec_fault
                             : annotation +
-                                  " is ignored: podPolicies has neither cpuBindPolicy nor "
-                                  "cpuExclusivePolicy");
+                                  " is ignored: " + NameOfPodPolicies(node.config, pod.name_space) +
+                                  " has neither cpuBindPolicy nor cpuExclusivePolicy");
   }
   if (asked.required_bind) {
     const std::string text = OfAnnotation(kRequired, ToString(*asked.required_bind));
-    texts.push_back(MayChooseBind(node) ? text : Ignored(text, "cpuBindPolicy"));
+    texts.push_back(MayChooseBind(node, pod) ? text : IgnoredBy(node, pod, text, "cpuBindPolicy"));
   } else if (asked.preferred_bind) {
     std::string text = OfAnnotation(kPreferred, ToString(*asked.preferred_bind));
-    if (!MayChooseBind(node)) {
-      text = Ignored(text, "cpuBindPolicy");
+    if (!MayChooseBind(node, pod)) {
+      text = IgnoredBy(node, pod, text, "cpuBindPolicy");
     } else if (!HasExclusiveCpus(node, pod)) {
       text += " has no effect: the pod has no exclusive CPUs";
     } else if (!MayBind(node, *asked.preferred_bind)) {
@@ -234,8 +230,8 @@ void DescribeSpec(const Node& node, const Pod& pod, std::vector<std::string>& te
   }
   if (asked.exclusive) {
     std::string text = OfAnnotation(kExclusive, ToString(*asked.exclusive));
-    if (!MayChooseExclusive(node)) {
-      text = Ignored(text, "cpuExclusivePolicy");
+    if (!MayChooseExclusive(node, pod)) {
+      text = IgnoredBy(node, pod, text, "cpuExclusivePolicy");
     } else if (!HasExclusiveCpus(node, pod)) {
       text += " has no effect: the pod has no exclusive CPUs";
     }

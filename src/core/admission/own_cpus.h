@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alignd/admission/admission.h"
@@ -65,6 +66,15 @@ struct Objection {
   std::string remedy;
 };
 std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod);
+
+// Whether a container of the pod gets exclusive CPUs, or the pod as a whole.
+bool HasExclusiveCpus(const Node& node, const Pod& asking);
+
+// Whether each container that is assigned something has it: its exclusive CPUs, or what else.
+bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod);
+
+// "WHAT is ignored: podPolicies does not have NAME"
+std::string IgnoredBy(const Node& node, const Pod& pod, std::string what, std::string_view name);
 
 // What becomes of the annotation, one text for each policy that it asks for.
 void DescribeSpec(const Node& node, const Pod& pod, std::vector<std::string>& texts);

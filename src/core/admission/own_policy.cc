@@ -11,6 +11,8 @@
 #include "alignd/pod/unsupported_annotations.h"
 #include "core/admission/held_resources.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/own_numa.h"
+#include "core/admission/own_sharing.h"
 #include "core/admission/own_status.h"
 #include "core/admission/shared_node.h"
 
@@ -22,9 +24,7 @@ std::string AnnotationText(NumaTopologyPolicy policy) {
          std::string(kNumaTopologyAnnotation);
 }
 
-bool MayChoose(const Node& node) {
-  return node.config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy);
-}
+constexpr PodPolicy kTopologyPolicy = PodPolicy::kNumaTopologyPolicy;
 
 bool HasNone(const Node& node) { return node.topology.kind() == TopologyManagerPolicy::kNone; }
 
@@ -66,7 +66,7 @@ PodPolicies SatisfiedBy(const Node& node, const NodeState& state, const HoldingU
 
 // Another topology policy than that of the node, or a malformed annotation.
 std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
-  if (!MayChoose(node)) return std::nullopt;
+  if (!MayChoose(node, pod, kTopologyPolicy)) return std::nullopt;
   if (!pod.policies.fault.empty()) {
     return Objection{pod.policies.fault, R"(correct the annotation, for example )"
                                          R"({"numaTopologyPolicy": "SingleNUMANode"}, or remove )"
@@ -87,13 +87,15 @@ std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
 
 void DescribeTopology(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
   const std::optional<NumaTopologyPolicy>& chosen = pod.policies.numa_topology;
-  if (!chosen && pod.policies.fault.empty()) return;
-  if (!MayChoose(node)) {
-    texts.push_back("annotation " + std::string(kNumaTopologyAnnotation) +
-                    " is ignored: podPolicies does not have numaTopologyPolicy");
+  if (!chosen && pod.policies.fault.empty() && !pod.policies.keeps_numa_apart) return;
+  if (!MayChoose(node, pod, kTopologyPolicy)) {
+    texts.push_back(IgnoredBy(node, pod, "annotation " + std::string(kNumaTopologyAnnotation),
+                              ToString(kTopologyPolicy)));
     return;
   }
-  texts.push_back(chosen ? AnnotationText(*chosen) : pod.policies.fault);
+  if (!pod.policies.fault.empty()) texts.push_back(pod.policies.fault);
+  if (chosen) texts.push_back(AnnotationText(*chosen));
+  DescribeNuma(node, pod, texts);
 }
 
 }  // namespace
@@ -110,8 +112,17 @@ TopologyManagerPolicy ManagerPolicyOf(NumaTopologyPolicy policy) {
   return TopologyManagerPolicy::kSingleNumaNode;
 }
 
+bool MayChoose(const Node& node, const Pod& pod, PodPolicy policy) {
+  return PodPoliciesFor(node.config, pod.name_space).contains(policy);
+}
+
+std::string IgnoredBy(const Node& node, const Pod& pod, std::string what, std::string_view name) {
+  return std::move(what) + " is ignored: " + NameOfPodPolicies(node.config, pod.name_space) +
+         " does not have " + std::string(name);
+}
+
 PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked) {
-  const std::set<PodPolicy>& allowed = node.config.pod_policies;
+  const std::set<PodPolicy>& allowed = PodPoliciesFor(node.config, asked.name_space);
   PodPolicies chosen;
   if (allowed.contains(PodPolicy::kNumaTopologyPolicy)) chosen.numa_topology = asked.numa_topology;
   if (allowed.contains(PodPolicy::kCpuBindPolicy)) {
@@ -119,7 +130,15 @@ PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked) {
     chosen.preferred_bind = asked.preferred_bind;
   }
   if (allowed.contains(PodPolicy::kCpuExclusivePolicy)) chosen.exclusive = asked.exclusive;
+  if (!AreEmpty(chosen)) chosen.name_space = asked.name_space;
   return chosen;
+}
+
+PodPolicies ChosenPolicies(const Node& node, const Pod& pod) {
+  if (AreEmpty(pod.policies)) return {};
+  PodPolicies asked = pod.policies;
+  asked.name_space = pod.name_space;
+  return ChosenPolicies(node, asked);
 }
 
 PodPolicies ApplicableTo(const Node& node, const PodPolicies& chosen) {
@@ -132,14 +151,16 @@ PodPolicies ApplicableTo(const Node& node, const PodPolicies& chosen) {
 }
 
 std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const Pod& pod) {
-  return HasNone(node) && MayChoose(node) ? pod.policies.numa_topology : std::nullopt;
+  return HasNone(node) && MayChoose(node, pod, kTopologyPolicy) ? pod.policies.numa_topology
+                                                                : std::nullopt;
 }
 
 std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const NodeState& state,
                                             const std::string& pod_uid) {
-  if (!HasNone(node) || !MayChoose(node)) return std::nullopt;
+  if (!HasNone(node)) return std::nullopt;
   const auto chosen = state.chosen_policies.find(pod_uid);
-  return chosen == state.chosen_policies.end() ? std::nullopt : chosen->second.numa_topology;
+  return chosen == state.chosen_policies.end() ? std::nullopt
+                                               : ChosenPolicies(node, chosen->second).numa_topology;
 }
 
 const topologymanager::Policy& TopologyOf(const Node& node, const Pod& pod) {
@@ -162,7 +183,7 @@ std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy) {
 
 NodeState WithPolicies(const Node& node, NodeState state,
                        const std::map<std::string, PodPolicies>& asked) {
-  if (node.config.pod_policies.empty() || asked.empty()) return state;
+  if (PodPoliciesAnywhere(node.config).empty() || asked.empty()) return state;
   std::map<std::string, HoldingUnit> holders;
   for (const ContainerKey& key : HoldersIn(state)) {
     if (!asked.contains(key.pod_uid)) continue;
@@ -177,7 +198,7 @@ NodeState WithPolicies(const Node& node, NodeState state,
   for (const auto& [uid, containers] : holders) {
     const PodPolicies satisfied =
         SatisfiedBy(node, state, containers, ChosenPolicies(node, asked.at(uid)), with_policy);
-    if (satisfied != PodPolicies()) state.chosen_policies[uid] = satisfied;
+    if (!AreEmpty(satisfied)) state.chosen_policies[uid] = satisfied;
   }
   return state;
 }
@@ -190,9 +211,12 @@ bool HasPolicies(const Node& node, const NodeState& state, const std::string& po
 }
 
 std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod) {
-  if (node.config.pod_policies.empty() || pod.policies == PodPolicies()) return std::nullopt;
+  if (AreEmpty(pod.policies) || PodPoliciesFor(node.config, pod.name_space).empty()) {
+    return std::nullopt;
+  }
   if (!IsToBeAligned(node, state, pod)) return std::nullopt;
   std::optional<Objection> objection = ObjectionToTopology(node, pod);
+  if (!objection) objection = ObjectionToSharing(node, pod);
   if (!objection) objection = ObjectionToSpec(node, pod);
   if (!objection) objection = ObjectionToStatus(node, state, pod);
   if (!objection) objection = ObjectionToSharedNode(node, pod);
@@ -210,6 +234,7 @@ std::string DescribePodPolicy(const Node& node, const Pod& pod) {
   DescribeTopology(node, pod, texts);
   DescribeSpec(node, pod, texts);
   DescribeStatus(node, pod, texts);
+  DescribeSharing(node, pod, texts);
   DescribeSharedNode(node, pod, texts);
   if (std::string unsupported = DescribeUnsupported(pod.policies.unsupported);
       !unsupported.empty()) {

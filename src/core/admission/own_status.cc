@@ -25,8 +25,8 @@ using topologymanager::TopologyHint;
 constexpr std::string_view kRemoveStatus =
     "let the scheduler decide again: create the pod anew, or remove the annotation";
 
-bool MayDecide(const Node& node) {
-  return node.config.pod_policies.contains(PodPolicy::kResourceStatus);
+bool MayDecide(const Node& node, const Pod& pod) {
+  return MayChoose(node, pod, PodPolicy::kResourceStatus);
 }
 
 std::string OfStatus() { return " of annotation " + std::string(kResourceStatusAnnotation); }
@@ -52,17 +52,6 @@ Objection ObjectToCpus(const Pod& pod, const std::string& why) {
 int64_t CpusTogether(const Pod& pod) {
   if (const int64_t whole = PodCpuBudget(pod); whole > 0) return whole;
   return PodExclusiveCpus(pod);
-}
-
-// Whether each container that is assigned something has it: its exclusive CPUs, or what else.
-bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod) {
-  if (PodCpuBudget(pod) > 0) return state.cpu.pods.contains(pod.uid);
-  return std::ranges::all_of(pod.containers, [&](const Container& one) {
-    const ContainerKey key{pod.uid, one.name};
-    if (!RequestsAssignment(node, state, pod, one) || state.cpu.shares.contains(key)) return true;
-    if (node.cpu && ExclusiveCpuCount(pod, one) > 0) return state.cpu.Find(key) != nullptr;
-    return state.memory.Find(key) != nullptr || state.devices.allocations.contains(key);
-  });
 }
 
 // What the pod can be assigned, if other pods keep what they have.
@@ -178,8 +167,7 @@ struct CountedCpus {
 };
 
 CountedCpus ChooseByCounts(const Node& node, const NodeState& state, const Pod& pod) {
-  const StaticPolicy policy =
-      PolicyOfDecided(CpuPolicyWith(node, ChosenPolicies(node, pod.policies)));
+  const StaticPolicy policy = PolicyOfDecided(CpuPolicyWith(node, ChosenPolicies(node, pod)));
   const Machine& machine = node.machine;
   const CpuSet held = state.cpu.HeldBy(pod.uid);
   CpuSet free = FreeFor(node, state, pod.uid) - held;
@@ -249,14 +237,24 @@ std::optional<Objection> ObjectionToNodes(const Node& node, const NodeState& sta
 
 }  // namespace
 
+bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod) {
+  if (PodCpuBudget(pod) > 0) return state.cpu.pods.contains(pod.uid);
+  return std::ranges::all_of(pod.containers, [&](const Container& one) {
+    const ContainerKey key{pod.uid, one.name};
+    if (!RequestsAssignment(node, state, pod, one) || state.cpu.shares.contains(key)) return true;
+    if (node.cpu && ExclusiveCpuCount(pod, one) > 0) return state.cpu.Find(key) != nullptr;
+    return state.memory.Find(key) != nullptr || state.devices.allocations.contains(key);
+  });
+}
+
 bool IsDecided(const Node& node, const Pod& pod) {
   const PodPolicies& asked = pod.policies;
-  return MayDecide(node) && (!asked.cpuset.empty() || !asked.numa_resources.empty());
+  return MayDecide(node, pod) && (!asked.cpuset.empty() || !asked.numa_resources.empty());
 }
 
 std::optional<Objection> ObjectionToStatus(const Node& node, const NodeState& state,
                                            const Pod& pod) {
-  if (!MayDecide(node)) return std::nullopt;
+  if (!MayDecide(node, pod)) return std::nullopt;
   if (!pod.policies.status_fault.empty()) {
     return Objection{pod.policies.status_fault,
                      R"(correct the annotation, for example {"cpuset": "4-7"}, or remove it)"};
@@ -297,7 +295,7 @@ void RestrictToDecided(const Node& node, const NodeState& state, const Pod& pod,
 }
 
 std::optional<NumaMask> DecidedNodes(const Node& node, const Pod& pod) {
-  if (!MayDecide(node) || pod.policies.numa_resources.empty()) return std::nullopt;
+  if (!MayDecide(node, pod) || pod.policies.numa_resources.empty()) return std::nullopt;
   std::vector<int64_t> ids;
   for (const auto& [id, amounts] : pod.policies.numa_resources) ids.push_back(id);
   return node.machine.MaskOfIds(ids);
@@ -350,9 +348,9 @@ std::optional<Objection> ObjectionToResult(const Node& node, const Pod& pod,
 void DescribeStatus(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
   const PodPolicies& asked = pod.policies;
   if (asked.status_fault.empty() && asked.cpuset.empty() && asked.numa_resources.empty()) return;
-  if (!MayDecide(node)) {
-    texts.push_back("annotation " + std::string(kResourceStatusAnnotation) +
-                    " is ignored: podPolicies does not have resourceStatus");
+  if (!MayDecide(node, pod)) {
+    texts.push_back(IgnoredBy(node, pod, "annotation " + std::string(kResourceStatusAnnotation),
+                              "resourceStatus"));
     return;
   }
   if (!asked.status_fault.empty()) texts.push_back(asked.status_fault);

@@ -8,6 +8,7 @@
 #include "alignd/devicemanager/device_policy.h"
 #include "alignd/memorymanager/pod_memory.h"
 #include "alignd/topologymanager/policy.h"
+#include "core/admission/own_sharing.h"
 #include "core/admission/whole_pod.h"
 
 namespace alignd::admission {
@@ -27,6 +28,7 @@ PodLevelManagers PodLevelManagersOf(const Node& node, const Pod& pod) {
 
 Pod OnThisNode(const Node& node, Pod pod) {
   pod.pod_level_managers = PodLevelManagersOf(node, pod);
+  MarkSharing(node, pod);
   return pod;
 }
 

@@ -374,7 +374,7 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
   }
   Pod unbound = pod;
   unbound.policies.required_bind.reset();
-  if (ChosenPolicies(node, pod.policies).required_bind && Fits(node, state, unbound)) {
+  if (ChosenPolicies(node, pod).required_bind && Fits(node, state, unbound)) {
     help += "; it would be admitted now without its requiredCPUBindPolicy";
   }
   return help;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -73,6 +74,10 @@ bool HasTooFew(const Node& before, const NodeState& given, const Node& after, co
          left < BackingCount(before, given, numa_id);
 }
 
+bool MayShareNode(const Node& node, const Pod& pod) {
+  return MayChoose(node, pod, PodPolicy::kSharedNumaNode);
+}
+
 std::string Annotation() { return "annotation " + std::string(kSharedCpusAnnotation); }
 
 bool HasPodLevelCpu(const Pod& pod) {
@@ -81,8 +86,8 @@ bool HasPodLevelCpu(const Pod& pod) {
 
 }  // namespace
 
-bool MayShareNode(const Node& node) {
-  return node.config.pod_policies.contains(PodPolicy::kSharedNumaNode);
+bool MayShareNodeAnywhere(const Node& node) {
+  return PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
 }
 
 HintsByResource SharedNodeHints(const Node& node, const NodeState& state, const Pod& pod,
@@ -167,7 +172,7 @@ std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
 }
 
 std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod) {
-  if (!MayShareNode(node)) return std::nullopt;
+  if (!MayShareNode(node, pod)) return std::nullopt;
   if (!pod.policies.shared_fault.empty()) {
     return Objection{pod.policies.shared_fault,
                      "correct the annotation: write single-numa-node; or remove it"};
@@ -200,8 +205,8 @@ std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod)
 void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
   const PodPolicies& asked = pod.policies;
   if (!asked.shared_on_one_node && asked.shared_fault.empty()) return;
-  if (!MayShareNode(node)) {
-    texts.push_back(Annotation() + " is ignored: podPolicies does not have sharedNUMANode");
+  if (!MayShareNode(node, pod)) {
+    texts.push_back(IgnoredBy(node, pod, Annotation(), ToString(PodPolicy::kSharedNumaNode)));
     return;
   }
   if (!asked.shared_fault.empty()) {
@@ -215,7 +220,7 @@ void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::strin
 }
 
 void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes) {
-  if (MayShareNode(after) || next.cpu.shares.empty()) return;
+  if (MayShareNodeAnywhere(after) || next.cpu.shares.empty()) return;
   next.cpu.shares = {};
   notes.emplace_back(
       "podPolicies without sharedNUMANode: containers of the shared pool that stay on one NUMA "

@@ -18,8 +18,8 @@ namespace alignd::admission {
 // The resource of these hints.
 inline constexpr char kSharedCpus[] = "shared cpu";
 
-// Whether pods can ask for it on the node.
-bool MayShareNode(const Node& node);
+// Whether pods of any namespace can ask for it on the node.
+bool MayShareNodeAnywhere(const Node& node);
 
 // One preferred hint for each NUMA node whose CPUs back what the container requests, beside what
 // others request there. The NUMA node that it has, if it has one. Empty if it does not ask for one.
@@ -47,7 +47,7 @@ std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod)
 // What becomes of the annotation, if the pod has it.
 void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::string>& texts);
 
-// After a change to a configuration under which pods cannot ask for it, no container has a share. A
+// After a change to a configuration under which no pods can ask for it, no container has a share. A
 // note says so if one had.
 void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes);
 

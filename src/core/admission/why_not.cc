@@ -94,8 +94,7 @@ class ChangeSearch {
 
   // The bind policy that the pod requires, as far as possible.
   void PreferBindPolicy() {
-    const std::optional<CpuBindPolicy> required =
-        ChosenPolicies(node_, pod_.policies).required_bind;
+    const std::optional<CpuBindPolicy> required = ChosenPolicies(node_, pod_).required_bind;
     if (!required) return;
     Pod pod = pod_;
     pod.policies.required_bind.reset();

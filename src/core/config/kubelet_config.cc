@@ -65,6 +65,18 @@ std::string_view ToString(Compatibility compatibility) {
   return "";
 }
 
+std::string_view ToString(NumaAllocateStrategy strategy) {
+  switch (strategy) {
+    case NumaAllocateStrategy::kNone:
+      return "";
+    case NumaAllocateStrategy::kMostAllocated:
+      return "MostAllocated";
+    case NumaAllocateStrategy::kLeastAllocated:
+      break;
+  }
+  return "LeastAllocated";
+}
+
 std::optional<bool> ParseGoBool(std::string_view text) {
   constexpr std::array<std::string_view, 6> kTrue = {"1", "t", "T", "TRUE", "true", "True"};
   constexpr std::array<std::string_view, 6> kFalse = {"0", "f", "F", "FALSE", "false", "False"};

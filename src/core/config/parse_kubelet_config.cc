@@ -137,6 +137,17 @@ Result<Done> ReadTopologyScope(const View& top, KubeletConfig& config) {
   return ReadChoice(top, "topologyManagerScope", kScopes, config.topology_manager_scope);
 }
 
+Result<Done> ReadStrategy(const View& top, KubeletConfig& config) {
+  constexpr std::string_view kKey = "numaAllocateStrategy";
+  constexpr std::array kStrategies = {NumaAllocateStrategy::kMostAllocated,
+                                      NumaAllocateStrategy::kLeastAllocated};
+  Result<Done> read = ReadChoice(top, kKey, kStrategies, config.numa_allocate_strategy);
+  if (read.ok() || *ReadString(top, kKey) != "DistributeEvenly") return read;
+  Error error = read.error();
+  error.remedy = "set distribute-cpus-across-numa in cpuManagerPolicyOptions";
+  return error;
+}
+
 Result<Done> ReadTopologyOptions(const View& top, KubeletConfig& config) {
   return ReadOptionalStringMap(top, "topologyManagerPolicyOptions",
                                config.topology_manager_policy_options);
@@ -318,7 +329,9 @@ constexpr std::array kReaders = std::to_array<FieldReader>({
     {"evictionHard", ReadEvictionHard},
     {"featureGates", ReadFeatureGates},
     {"compatibility", ReadCompatibility},
+    {"numaAllocateStrategy", ReadStrategy},
     {"podPolicies", ReadPodPolicySwitch},
+    {"namespacePolicies", ReadNamespacePolicies},
 });
 constexpr size_t kNamesAfter = 2;
 

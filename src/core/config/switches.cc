@@ -1,7 +1,11 @@
 #include "core/config/switches.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "alignd/config/config_problem.h"
@@ -14,6 +18,7 @@ using json::View;
 
 constexpr std::array kPodPolicies = {PodPolicy::kNumaTopologyPolicy, PodPolicy::kCpuBindPolicy,
                                      PodPolicy::kCpuExclusivePolicy, PodPolicy::kResourceStatus,
+                                     PodPolicy::kQosClass,           PodPolicy::kPreferSharedCpus,
                                      PodPolicy::kSharedNumaNode};
 
 Result<PodPolicy> PodPolicyNamed(std::string_view name) {
@@ -29,7 +34,119 @@ Result<PodPolicy> PodPolicyNamed(std::string_view name) {
                SuggestName(name, names, list)};
 }
 
+Result<std::set<PodPolicy>> ReadPolicies(const View& list) {
+  const Result<std::vector<View>> elements = list.Elements();
+  if (!elements.ok()) return elements.error();
+  std::set<PodPolicy> policies;
+  for (const View& element : *elements) {
+    const Result<std::string> name = element.String();
+    if (!name.ok()) return name.error();
+    const Result<PodPolicy> policy = PodPolicyNamed(*name);
+    if (!policy.ok()) return policy.error().In(element.path());
+    policies.insert(*policy);
+  }
+  return policies;
+}
+
+constexpr char kAnyEnding = '*';
+
+// A namespace, or the beginning of several with a `*` after it.
+// Source: kubernetes apimachinery pkg/util/validation, IsDNS1123Label.
+bool IsNamespacePattern(std::string_view name) {
+  constexpr size_t kLongestLabel = 63;
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const bool is_beginning = name.ends_with(kAnyEnding);
+  if (is_beginning) name.remove_suffix(1);
+  return !name.empty() && name.size() <= kLongestLabel && is_plain(name.front()) &&
+         (is_beginning || is_plain(name.back())) &&
+         std::ranges::all_of(name, [&](char c) { return is_plain(c) || c == '-'; });
+}
+
+bool StandsFor(std::string_view pattern, std::string_view name_space) {
+  if (!pattern.ends_with(kAnyEnding)) return pattern == name_space;
+  pattern.remove_suffix(1);
+  return name_space.starts_with(pattern);
+}
+
+// All names before: their paths and what they are.
+using NamesBefore = std::vector<std::pair<std::string, std::string>>;
+
+Result<std::vector<std::string>> ReadNamespaces(const View& list, NamesBefore& before) {
+  const Result<std::vector<View>> elements = list.Elements();
+  if (!elements.ok()) return elements.error();
+  if (elements->empty()) return list.Wrong("is empty");
+  std::vector<std::string> names;
+  for (const View& element : *elements) {
+    Result<std::string> name = element.String();
+    if (!name.ok()) return name.error();
+    if (!IsNamespacePattern(*name)) {
+      return element.IsNot(R"(a namespace, such as "team-a", or the beginning of several, such as )"
+                           R"("team-*")");
+    }
+    for (const auto& [path, earlier] : before) {
+      // Of "team-a*", "team-*" covers all: the beginning without its `*` is one of them.
+      const bool is_covered = *name == earlier || (earlier.ends_with(kAnyEnding) &&
+                                                   StandsFor(earlier, std::string_view(*name)));
+      if (!is_covered) continue;
+      Error error = element.Wrong("has no effect: " + path + ", \"" + earlier + "\", comes first");
+      error.remedy = "remove one of them, or write the entry with \"" + *name + "\" first";
+      return error;
+    }
+    before.emplace_back(element.path(), *name);
+    names.push_back(*std::move(name));
+  }
+  return names;
+}
+
+Result<NamespacePolicies> ReadEntry(const View& element, NamesBefore& before) {
+  const auto members = element.Members();
+  if (!members.ok()) return members.error();
+  for (const auto& [key, member] : *members) {
+    if (key == "namespaces" || key == "podPolicies") continue;
+    return member.Wrong("is not known; known are namespaces, podPolicies");
+  }
+  const Result<View> namespaces = element.Require("namespaces");
+  if (!namespaces.ok()) return namespaces.error();
+  Result<std::vector<std::string>> names = ReadNamespaces(*namespaces, before);
+  if (!names.ok()) return names.error();
+  const Result<View> list = element.Require("podPolicies");
+  if (!list.ok()) return list.error();
+  Result<std::set<PodPolicy>> policies = ReadPolicies(*list);
+  if (!policies.ok()) return policies.error();
+  return NamespacePolicies{*std::move(names), *std::move(policies)};
+}
+
+const NamespacePolicies* EntryOf(const KubeletConfig& config, std::string_view name_space) {
+  const auto entry = std::ranges::find_if(config.namespace_policies,
+                                          [&](const auto& one) { return one.Has(name_space); });
+  return entry == config.namespace_policies.end() ? nullptr : &*entry;
+}
+
 }  // namespace
+
+bool NamespacePolicies::Has(std::string_view name_space) const {
+  return std::ranges::any_of(namespaces,
+                             [&](const auto& name) { return StandsFor(name, name_space); });
+}
+
+const std::set<PodPolicy>& PodPoliciesFor(const KubeletConfig& config,
+                                          std::string_view name_space) {
+  const NamespacePolicies* const entry = EntryOf(config, name_space);
+  return entry == nullptr ? config.pod_policies : entry->pod_policies;
+}
+
+std::string NameOfPodPolicies(const KubeletConfig& config, std::string_view name_space) {
+  if (EntryOf(config, name_space) == nullptr) return "podPolicies";
+  return "podPolicies for namespace " + std::string(name_space);
+}
+
+std::set<PodPolicy> PodPoliciesAnywhere(const KubeletConfig& config) {
+  std::set<PodPolicy> policies = config.pod_policies;
+  for (const NamespacePolicies& entry : config.namespace_policies) {
+    policies.insert(entry.pod_policies.begin(), entry.pod_policies.end());
+  }
+  return policies;
+}
 
 std::string_view ToString(PodPolicy policy) {
   switch (policy) {
@@ -41,6 +158,10 @@ std::string_view ToString(PodPolicy policy) {
       return "cpuExclusivePolicy";
     case PodPolicy::kResourceStatus:
       return "resourceStatus";
+    case PodPolicy::kQosClass:
+      return "qosClass";
+    case PodPolicy::kPreferSharedCpus:
+      return "prefer-shared-cpus";
     case PodPolicy::kSharedNumaNode:
       break;
   }
@@ -76,14 +197,23 @@ Result<Done> ReadPodPolicySwitch(const View& top, KubeletConfig& config) {
   const Result<std::optional<View>> list = top.Find("podPolicies");
   if (!list.ok()) return list.error();
   if (!*list) return Done{};
+  Result<std::set<PodPolicy>> policies = ReadPolicies(**list);
+  if (!policies.ok()) return policies.error();
+  config.pod_policies = *std::move(policies);
+  return Done{};
+}
+
+Result<Done> ReadNamespacePolicies(const View& top, KubeletConfig& config) {
+  const Result<std::optional<View>> list = top.Find("namespacePolicies");
+  if (!list.ok()) return list.error();
+  if (!*list) return Done{};
   const Result<std::vector<View>> elements = (*list)->Elements();
   if (!elements.ok()) return elements.error();
+  NamesBefore before;
   for (const View& element : *elements) {
-    const Result<std::string> name = element.String();
-    if (!name.ok()) return name.error();
-    const Result<PodPolicy> policy = PodPolicyNamed(*name);
-    if (!policy.ok()) return policy.error().In(element.path());
-    config.pod_policies.insert(*policy);
+    Result<NamespacePolicies> entry = ReadEntry(element, before);
+    if (!entry.ok()) return entry.error();
+    config.namespace_policies.push_back(*std::move(entry));
   }
   return Done{};
 }

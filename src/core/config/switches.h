@@ -13,4 +13,7 @@ Result<Done> ReadFeatureGates(const json::View& top, KubeletConfig& config);
 // podPolicies. Errors: as above, with the known names.
 Result<Done> ReadPodPolicySwitch(const json::View& top, KubeletConfig& config);
 
+// namespacePolicies. Errors: as above; a name that an earlier one covers has no effect, and is one.
+Result<Done> ReadNamespacePolicies(const json::View& top, KubeletConfig& config);
+
 }  // namespace alignd

@@ -109,7 +109,8 @@ Result<Done> CheckAlignBySocket(TopologyManagerPolicy topology_policy, bool pods
     return InvalidOptions(
         "align-by-socket is incompatible with numaTopologyPolicy SingleNUMANode, which pods can "
         "choose",
-        "remove align-by-socket, or remove numaTopologyPolicy from podPolicies");
+        "remove align-by-socket, or remove numaTopologyPolicy from podPolicies and "
+        "namespacePolicies");
   }
   if (static_cast<int>(machine.sockets().size()) > machine.numa_with_cpus().Count()) {
     return InvalidOptions(
@@ -157,7 +158,7 @@ std::vector<ConfigProblem> FindOptionProblems(const Machine& machine, const Kube
   }
   CheckTogether(config, options, problems);
   if (options.align_by_socket) {
-    const bool pods_choose = config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy);
+    const bool pods_choose = PodPoliciesAnywhere(config).contains(PodPolicy::kNumaTopologyPolicy);
     const Result<Done> checked =
         CheckAlignBySocket(config.topology_manager_policy, pods_choose, machine);
     if (!checked.ok()) {

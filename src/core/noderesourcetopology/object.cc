@@ -63,7 +63,8 @@ std::string GroupsText(const std::vector<MemoryGroup>& groups) {
 }
 
 // What the decision depends on beside the policies, as a KubeletConfiguration has it. Not of it:
-// `compatibility` and `podPolicies`, and the policy that other readers do not know.
+// `compatibility`, `numaAllocateStrategy`, `podPolicies` and `namespacePolicies`, and the policy
+// that other readers do not know.
 std::string OptionsText(const KubeletConfig& config) {
   OrderedJson options = OrderedJson::object();
   if (config.topology_manager_policy == TopologyManagerPolicy::kBestAttainable) {
@@ -79,8 +80,17 @@ std::string OptionsText(const KubeletConfig& config) {
   if (config.compatibility != KubeletConfig{}.compatibility) {
     options["compatibility"] = ToString(config.compatibility);
   }
+  if (config.numa_allocate_strategy != NumaAllocateStrategy::kNone) {
+    options["numaAllocateStrategy"] = ToString(config.numa_allocate_strategy);
+  }
   for (const PodPolicy policy : config.pod_policies) {
     options["podPolicies"].push_back(ToString(policy));
+  }
+  for (const NamespacePolicies& entry : config.namespace_policies) {
+    OrderedJson list = OrderedJson::array();
+    for (const PodPolicy policy : entry.pod_policies) list.push_back(ToString(policy));
+    options["namespacePolicies"].push_back(
+        {{"namespaces", entry.namespaces}, {"podPolicies", std::move(list)}});
   }
   return options.dump();
 }

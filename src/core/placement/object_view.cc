@@ -5,6 +5,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "core/admission/own_numa.h"
 #include "core/admission/own_status.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -154,11 +155,12 @@ int ContainersWith(const Node& node, const NodeState& state, const Pod& pod) {
 
 // Whether the decision depends on which CPUs are free, beyond what the options of the node say.
 bool NeedsCpuNumbers(const Node& node, const Pod& pod) {
-  const PodPolicies chosen = admission::ChosenPolicies(node, pod.policies);
+  const PodPolicies chosen = admission::ChosenPolicies(node, pod);
   const bool is_by_option =
       chosen.required_bind == CpuBindPolicy::kFullPcpus && node.cpu->options.full_pcpus_only;
   const bool is_bound = chosen.required_bind && !is_by_option;
-  return is_bound || chosen.exclusive || admission::IsDecided(node, pod);
+  return is_bound || chosen.exclusive || admission::IsDecided(node, pod) ||
+         admission::IsKeptApart(node, pod);
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) co
 
 std::string PlannedNode::UnknownShares(const Pod& pod) const {
   if (!has_files_ || !node().cpu ||
-      !node().config.pod_policies.contains(PodPolicy::kSharedNumaNode)) {
+      !PodPoliciesAnywhere(node().config).contains(PodPolicy::kSharedNumaNode)) {
     return {};
   }
   const Pod managed = admission::OnThisNode(node(), WithQos(pod));

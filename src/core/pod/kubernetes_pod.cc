@@ -134,6 +134,20 @@ Result<Done> ReadAnnotations(const View& metadata, Pod& pod) {
   return Done{};
 }
 
+Result<Done> ReadLabels(const View& metadata, Pod& pod) {
+  const Result<std::optional<View>> labels = metadata.Find("labels");
+  if (!labels.ok()) return labels.error();
+  if (!*labels) return Done{};
+  const auto members = (*labels)->Members();
+  if (!members.ok()) return members.error();
+  for (const auto& [name, member] : *members) {
+    const Result<std::string> text = member.String();
+    if (!text.ok()) return text.error();
+    ReadSharingLabel(name, *text, pod.policies.sharing);
+  }
+  return Done{};
+}
+
 Result<Done> ReadMetadata(const View& top, Pod& pod) {
   const Result<View> metadata = top.Require("metadata");
   if (!metadata.ok()) return metadata.error();
@@ -148,6 +162,7 @@ Result<Done> ReadMetadata(const View& top, Pod& pod) {
     if (pod.name.empty()) return metadata->Wrong("has neither uid nor name");
     pod.uid = pod.name_space + "/" + pod.name;
   }
+  if (Result<Done> read = ReadLabels(*metadata, pod); !read.ok()) return read;
   return ReadAnnotations(*metadata, pod);
 }
 

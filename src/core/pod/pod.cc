@@ -98,6 +98,7 @@ bool IsEligible(const Pod& pod, const Container& container) {
 }
 
 int64_t ExclusiveCpuCount(const Pod& pod, const Container& container) {
+  if (container.shares_cpus) return 0;
   const Quantity* const cpu = Find(container.resources.requests, "cpu");
   if (cpu == nullptr || !IsPinned(pod) || !IsEligible(pod, container)) return 0;
   // Without CPUs of its own, the pod has none for its containers.

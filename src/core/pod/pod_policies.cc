@@ -47,22 +47,22 @@ Result<std::optional<NumaTopologyPolicy>> ReadNumaPolicy(const View& top) {
 
 // Whether pods on one NUMA node and pods on several are kept apart. "Preferred" is a wish about the
 // scheduler's choice, and needs nothing of the node.
-Result<Done> CheckExclusive(const View& top) {
+Result<bool> ReadNumaExclusive(const View& top) {
   constexpr std::string_view kKey = "singleNUMANodeExclusive";
   const Result<std::string> text = ReadMemberText(top, kKey);
   if (!text.ok()) return text.error();
-  if (text->empty() || *text == "Preferred") return Done{};
-  return (*top.Find(kKey))
-      ->IsNot(*text == "Required" ? R"("Preferred" or "": "Required" is not supported)"
-                                  : R"("Preferred" or "")");
+  if (text->empty() || *text == "Preferred") return false;
+  if (*text == "Required") return true;
+  return (*top.Find(kKey))->IsNot(R"("Required", "Preferred" or "")");
 }
 
 Result<Done> ReadNumaTopologySpec(const View& top, PodPolicies& policies) {
-  const Result<Done> exclusive = CheckExclusive(top);
+  const Result<bool> exclusive = ReadNumaExclusive(top);
   if (!exclusive.ok()) return exclusive.error();
   const auto policy = ReadNumaPolicy(top);
   if (!policy.ok()) return policy.error();
   policies.numa_topology = *policy;
+  policies.keeps_numa_apart = *exclusive;
   return Done{};
 }
 
@@ -264,7 +264,12 @@ std::string_view ToString(CpuExclusivePolicy policy) {
   return "NUMANodeLevel";
 }
 
+bool AreEmpty(const PodPolicies& policies) {
+  return policies == PodPolicies{.name_space = policies.name_space};
+}
+
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies) {
+  if (ReadSharingAnnotation(annotation, value, policies.sharing)) return;
   NoteUnsupported(annotation, policies.unsupported);
   if (annotation == kSharedCpusAnnotation) return ReadSharedCpus(value, policies);
   const auto known = std::ranges::find(Annotations(), annotation, &Annotation::name);

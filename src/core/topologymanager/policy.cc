@@ -115,7 +115,7 @@ Result<Done> RequireDistances(const Machine& machine) {
 std::vector<ConfigProblem> ReadOptions(const Machine& machine, const KubeletConfig& config,
                                        Options& options) {
   std::vector<ConfigProblem> problems;
-  const bool pods_choose = config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy);
+  const bool pods_choose = PodPoliciesAnywhere(config).contains(PodPolicy::kNumaTopologyPolicy);
   if (config.topology_manager_policy == TopologyManagerPolicy::kNone && !pods_choose) {
     return problems;
   }

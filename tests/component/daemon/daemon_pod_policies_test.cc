@@ -27,6 +27,14 @@ v1::PodSandboxConfig PodAsking(const std::string& uid, const std::string& spec =
   return pod;
 }
 
+constexpr char kChoosingInTeam[] =
+    "namespacePolicies: [{namespaces: [team-a], podPolicies: [numaTopologyPolicy]}]\n";
+
+v1::PodSandboxConfig InTeam(v1::PodSandboxConfig pod) {
+  pod.mutable_metadata()->set_namespace_("team-a");
+  return pod;
+}
+
 class DaemonPodPolicies : public DaemonTest {
  protected:
   Options DaemonOptions() const override {
@@ -91,6 +99,20 @@ TEST_F(DaemonPodPolicies, ApplyOnANodeWithoutAPolicy) {
   EXPECT_EQ(CpusOf(plain.container), "3-12,26-27");
 }
 
+TEST_F(DaemonPodPolicies, DependOnTheNamespaceAlsoAfterARestart) {
+  Start(StaticConfig(kChoosingInTeam));
+  EXPECT_FALSE(CreateOne(InTeam(PodAsking("wide")), 20).ok());
+  const Running plain = RunOne(PodAsking("plain"), Pinned(20));
+  EXPECT_EQ(CpusOf(plain.container), "1-6,14-27");
+  ASSERT_TRUE(RemoveSandbox(plain.sandbox).ok());
+  const Running single = RunOne(InTeam(PodAsking("single")), Pinned(2));
+  StopDaemon();
+  StartDaemon(StaticConfig(kChoosingInTeam));
+  const grpc::Status refused = Resize(single, 20);  // its NUMA node has 13
+  EXPECT_NE(refused.error_message().find("single-numa-node does not allow"), std::string::npos)
+      << refused.error_message();
+}
+
 TEST_F(DaemonPodPolicies, MayNotDifferFromThoseOfTheNode) {
   Start(StaticConfig(std::string(kChoosing) + "topologyManagerPolicy: restricted\n"));
   const grpc::Status refused = CreateOne(PodAsking("p"), 2);
@@ -124,8 +146,9 @@ TEST_F(DaemonPodPolicies, AFaultyAnnotationIsRefusedWithTheAllowedValues) {
 
 TEST_F(DaemonPodPolicies, TheFlagOverridesTheConfiguration) {
   flag_.emplace();
-  Start(StaticConfig(kChoosing));
+  Start(StaticConfig(std::string(kChoosing) + kChoosingInTeam));
   EXPECT_TRUE(CreateOne(PodAsking("wide"), 20).ok());
+  EXPECT_TRUE(CreateOne(InTeam(PodAsking("other-wide", "nonsense")), 1).ok());
   StopDaemon();
   flag_->insert(PodPolicy::kNumaTopologyPolicy);
   StartDaemon(StaticConfig(""));
@@ -200,12 +223,12 @@ TEST_F(DaemonPodPolicies, AnnotationsThatAreNotSupportedAreNamedUntilTheLastPodH
   std::vector<Running> running;
   for (const std::string uid : {"a", "b"}) {
     v1::PodSandboxConfig pod = PodConfig(uid);
-    (*pod.mutable_annotations())["prefer-shared-cpus.resource-policy.nri.io/pod"] = "true";
+    (*pod.mutable_annotations())["prefer-isolated-cpus.resource-policy.nri.io/pod"] = "true";
     (*pod.mutable_annotations())["memory-type.resource-policy.nri.io/container.app"] = "hbm";
     running.push_back(RunOne(pod, Pinned(2)));
     EXPECT_EQ(LastDecision().asked(),
               "app: 2 exclusive CPUs; annotations memory-type.resource-policy.nri.io, "
-              "prefer-shared-cpus.resource-policy.nri.io are not supported");
+              "prefer-isolated-cpus.resource-policy.nri.io are not supported");
   }
   const auto named = [this] {
     return testing::ConditionsOf(DaemonOptions().ControlSocket(),
@@ -215,14 +238,53 @@ TEST_F(DaemonPodPolicies, AnnotationsThatAreNotSupportedAreNamedUntilTheLastPodH
     const auto found = named();
     return found.size() == 1 &&
            found[0].message().ends_with("memory-type.resource-policy.nri.io (pod " + pod +
-                                        "), prefer-shared-cpus.resource-policy.nri.io (pod " + pod +
-                                        ")");
+                                        "), prefer-isolated-cpus.resource-policy.nri.io (pod " +
+                                        pod + ")");
   };
   EXPECT_TRUE(testing::WaitUntil([&] { return names("default/pod-a"); }));
   ASSERT_TRUE(RemoveSandbox(running[0].sandbox).ok());
   EXPECT_TRUE(testing::WaitUntil([&] { return names("default/pod-b"); }));
   ASSERT_TRUE(RemoveSandbox(running[1].sandbox).ok());
   EXPECT_TRUE(testing::WaitUntil([&] { return named().empty(); }));
+}
+
+// Shared CPUs in place of exclusive ones: the number of CPUs then changes without alignd.
+TEST_F(DaemonPodPolicies, AContainerThatPrefersSharedCpusStaysInTheSharedPool) {
+  Start(StaticConfig("podPolicies: [prefer-shared-cpus, qosClass]\n"));
+  v1::PodSandboxConfig pod = PodConfig("shared");
+  (*pod.mutable_annotations())["prefer-shared-cpus.resource-policy.nri.io/container.app"] = "true";
+  const Running shared = RunOne(pod, Pinned(2));
+  EXPECT_EQ(CpusOf(shared.container), "0-27");
+  v1::PodSandboxConfig labelled = PodConfig("labelled");
+  (*labelled.mutable_labels())["koordinator.sh/qosClass"] = "LS";
+  EXPECT_EQ(CpusOf(RunOne(labelled, Pinned(2)).container), "0-27");
+  (*labelled.mutable_labels())["koordinator.sh/qosClass"] = "LSR";
+  labelled.mutable_metadata()->set_uid("exclusive");
+  EXPECT_EQ(CpusOf(RunOne(labelled, Pinned(2)).container), "1-2");
+  for (const bool is_restarted : {false, true}) {
+    if (is_restarted) {
+      StopDaemon();
+      StartDaemon(StaticConfig("podPolicies: [prefer-shared-cpus]\n"));
+    }
+    const grpc::Status resized = Resize(shared, is_restarted ? 4 : 3);
+    EXPECT_TRUE(resized.ok()) << resized.error_message();
+    EXPECT_EQ(CpusOf(shared.container), "0,3-27");
+  }
+}
+
+// The list of the namespace decides.
+TEST_F(DaemonPodPolicies, PrefersSharedCpusOnlyWhereItsNamespaceAllowsIt) {
+  Start(
+      StaticConfig("namespacePolicies: [{namespaces: [team-a], podPolicies: "
+                   "[prefer-shared-cpus]}]\n"));
+  v1::PodSandboxConfig pod = PodConfig("p");
+  (*pod.mutable_annotations())["prefer-shared-cpus.resource-policy.nri.io"] = "true";
+  EXPECT_EQ(CpusOf(RunOne(pod, Pinned(2)).container), "1-2");
+  pod.mutable_metadata()->set_uid("q");
+  EXPECT_EQ(CpusOf(RunOne(InTeam(pod), Pinned(2)).container), "0,3-27");
+  (*pod.mutable_annotations())["prefer-shared-cpus.resource-policy.nri.io"] = "maybe";
+  pod.mutable_metadata()->set_uid("r");
+  EXPECT_TRUE(CreateOne(pod, 2).ok());
 }
 
 class DaemonMovedPodPolicies : public DaemonReload {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,20 @@ inline std::string ConfigText(const KubeletConfig& config) {
   if (!config.topology_manager_policy_options.empty()) {
     text += R"(,"topologyManagerPolicyOptions":{"prefer-closest-numa-nodes":"true"})";
   }
-  std::string policies;
-  for (const PodPolicy policy : config.pod_policies) {
-    policies += (policies.empty() ? "\"" : ",\"") + std::string(ToString(policy)) + "\"";
+  text +=
+      R"(,"numaAllocateStrategy":")" + std::string(ToString(config.numa_allocate_strategy)) + '"';
+  const auto list_of = [](const std::set<PodPolicy>& policies) {
+    std::string list;
+    for (const PodPolicy policy : policies) {
+      list += (list.empty() ? "\"" : ",\"") + std::string(ToString(policy)) + "\"";
+    }
+    return R"("podPolicies":[)" + list + "]";
+  };
+  text += "," + list_of(config.pod_policies);
+  for (const NamespacePolicies& entry : config.namespace_policies) {  // one at most
+    text += R"(,"namespacePolicies":[{"namespaces":[")" + entry.namespaces[0] + "\"]," +
+            list_of(entry.pod_policies) + "}]";
   }
-  if (!policies.empty()) text += R"(,"podPolicies":[)" + policies + "]";
   return text + "}";
 }
 

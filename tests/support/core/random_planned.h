@@ -14,6 +14,9 @@ namespace alignd::placement {
 
 // Mostly on nodes that have no policy of their own: on others, few pods fit that choose one.
 inline void LetPodsChoose(KubeletConfig& config, Random& random) {
+  config.numa_allocate_strategy = random.OneOf<NumaAllocateStrategy>(
+      {NumaAllocateStrategy::kNone, NumaAllocateStrategy::kNone,
+       NumaAllocateStrategy::kMostAllocated, NumaAllocateStrategy::kLeastAllocated});
   if (!random.OnceIn(3)) return;
   config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
   if (random.OnceIn(2)) {
@@ -22,6 +25,14 @@ inline void LetPodsChoose(KubeletConfig& config, Random& random) {
   }
   if (random.OnceIn(2)) config.pod_policies.insert(PodPolicy::kResourceStatus);
   if (random.OnceIn(2)) config.pod_policies.insert(PodPolicy::kSharedNumaNode);
+  if (random.OnceIn(2)) {
+    config.pod_policies.insert(PodPolicy::kQosClass);
+    config.pod_policies.insert(PodPolicy::kPreferSharedCpus);
+  }
+  if (random.OnceIn(3)) {
+    config.namespace_policies = {{{"team-*"}, {}}};
+    if (random.OnceIn(2)) std::swap(config.namespace_policies[0].pod_policies, config.pod_policies);
+  }
   if (!random.OnceIn(4)) config.topology_manager_policy = TopologyManagerPolicy::kNone;
 }
 
@@ -39,10 +50,22 @@ inline void AskForCpus(PodPolicies& policies, const Machine& machine, Random& ra
   if (random.OnceIn(6)) policies.numa_resources[random.Number(0, machine.numa_count())] = {};
 }
 
+// Shared CPUs in place of exclusive ones.
+inline void AskForSharedCpus(Pod& pod, Random& random) {
+  CpuSharing& sharing = pod.policies.sharing;
+  ReadSharingLabel(kQosClassLabel, random.OneOf<std::string>({"", "", "LSR", "LS", "system"}),
+                   sharing);
+  const std::string scope = random.OneOf<std::string>(
+      {"", "/pod", "/container.none", "/container." + pod.containers[0].name});
+  ReadSharingAnnotation("prefer-shared-cpus.resource-policy.nri.io" + scope,
+                        random.OneOf<std::string>({"true", "true", "false", "no"}), sharing);
+}
+
 // Requests of the shared pool and of exclusive CPUs, of devices that are there and of others.
 inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, Random& random) {
   PlannedPod planned;
   planned.pod = admission::RandomPod(uid, machine, 1, random);
+  planned.pod.name_space = random.OneOf<std::string>({"default", "team-a"});
   if (random.OnceIn(2)) {
     for (Container& container : planned.pod.containers) {
       container.resources.limits.erase("cpu");
@@ -69,9 +92,11 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
   } else if (random.OnceIn(8)) {
     planned.pod.policies.fault = "annotation x: is wrong";
   }
+  planned.pod.policies.keeps_numa_apart = random.OnceIn(6);
   if (random.OnceIn(3)) AskForCpus(planned.pod.policies, machine, random);
   planned.pod.policies.shared_on_one_node = random.OnceIn(4);
   if (random.OnceIn(40)) planned.pod.policies.shared_fault = "annotation z: is wrong";
+  if (random.OnceIn(4)) AskForSharedCpus(planned.pod, random);
   if (random.OnceIn(60)) planned.undecided = {"claims"};
   if (random.OnceIn(20)) planned.faults = {"spec.x: unknown field"};
   return planned;

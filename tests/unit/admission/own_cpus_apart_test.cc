@@ -94,15 +94,18 @@ TEST_F(OwnCpusTest, ARestartLearnsThePoliciesOfRunningPods) {
   restarted.chosen_policies.clear();
   const Pod next = Avoiding(CpuExclusivePolicy::kPcpuLevel, "next", "1");
   EXPECT_NE(Decide(node_, restarted, next).next.cpu, Decide(node_, state, next).next.cpu);
-  const std::map<std::string, PodPolicies> asked = {
+  std::map<std::string, PodPolicies> asked = {
       {"full", full.policies}, {"spread", spread.policies}, {"gone", spread.policies}};
+  for (auto& [uid, policies] : asked) policies.name_space = "default";
   EXPECT_EQ(WithPolicies(node_, restarted, asked), state);
   for (const auto& [uid, policies] : asked) {
     EXPECT_EQ(HasPolicies(node_, state, uid, policies), uid != "gone");
     EXPECT_FALSE(HasPolicies(node_, restarted, uid, policies));
   }
   // Nothing holds a pod to what it was never admitted with; what it stays away from is no promise.
-  PodPolicies other{.required_bind = kSpread, .exclusive = CpuExclusivePolicy::kPcpuLevel};
+  PodPolicies other{.name_space = "default",
+                    .required_bind = kSpread,
+                    .exclusive = CpuExclusivePolicy::kPcpuLevel};
   const NodeState learned = WithPolicies(node_, restarted, {{"full", other}});
   EXPECT_FALSE(HasPolicies(node_, learned, "full", other));
   other.required_bind.reset();
@@ -138,7 +141,7 @@ TEST_F(OwnCpusTest, APolicyThatARunningPodDoesNotSatisfyIsNotKept) {
   EXPECT_TRUE(Resize(node_, state, {"p", "app"}, 4).admitted());
   ASSERT_EQ(Place(node_, state, Requiring(kSpread, "q", "2")), "4,6");
   ASSERT_EQ(Place(node_, state, Requiring(kSpread, "q", "2")), "4,6");
-  EXPECT_TRUE(HasPolicies(node_, state, "q", {.required_bind = kSpread}));
+  EXPECT_TRUE(HasPolicies(node_, state, "q", {.name_space = "default", .required_bind = kSpread}));
 }
 
 // Of such a container, only the memory is assigned.
@@ -213,7 +216,8 @@ TEST_F(OwnCpusTest, AMovedPodKeepsWhatItRequires) {
   const Transition moved = PlanTransition(node_, after, state, MayMove::kIfNeeded);
   ASSERT_TRUE(moved.IsAdmitted());
   EXPECT_EQ(moved.next.cpu.HeldBy("full").ToString(), "6-7");
-  EXPECT_TRUE(HasPolicies(after, moved.next, "full", {.required_bind = kFull}));
+  EXPECT_TRUE(
+      HasPolicies(after, moved.next, "full", {.name_space = "default", .required_bind = kFull}));
   // A running pod stays where an option of the node contradicts what it requires.
   EXPECT_TRUE(PlanTransition(node_, NodeOf(ConfigOf("distribute-cpus-across-cores")), state,
                              MayMove::kNever)
@@ -240,7 +244,9 @@ TEST_F(OwnCpusTest, APodWithCpusAsAWholeHasThemAsItRequires) {
     EXPECT_EQ(with.cpu.pods.at("p").ToString(), cpus);
     NodeState restarted = with;
     restarted.chosen_policies.clear();
-    EXPECT_EQ(WithPolicies(node, restarted, {{"p", pod.policies}}), with);
+    PodPolicies asked = pod.policies;
+    asked.name_space = "default";
+    EXPECT_EQ(WithPolicies(node, restarted, {{"p", asked}}), with);
   }
 }
 

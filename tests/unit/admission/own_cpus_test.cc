@@ -224,7 +224,8 @@ TEST_F(OwnCpusTest, IsIgnoredUnlessTheOperatorAllowsIt) {
   pod.policies.spec_fault.clear();
   const Node exclusive = NodeOf(config);
   const NodeState next = Decide(exclusive, NodeState::Initial(exclusive), pod).next;
-  EXPECT_EQ(next.chosen_policies.at("p"), PodPolicies{.exclusive = CpuExclusivePolicy::kPcpuLevel});
+  EXPECT_EQ(next.chosen_policies.at("p"),
+            (PodPolicies{.name_space = "default", .exclusive = CpuExclusivePolicy::kPcpuLevel}));
 }
 
 TEST_F(OwnCpusTest, ARefusalSaysWhoseRequirementItIsAndWhatHelps) {

@@ -190,6 +190,21 @@ TEST_F(OfflinePlanOfPods, AMoveIsUndecidedWherePodsMayChooseHowTheirCpusLie) {
   }
 }
 
+// The files do not have the namespaces of pods either.
+TEST_F(OfflinePlanOfPods, IsUndecidedWherePodsOfOneNamespaceMayChoose) {
+  const std::string base = "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n";
+  const auto choosing_in_one = [&](const std::string& policy) {
+    return base + "namespacePolicies: [{namespaces: [team-a], podPolicies: [" + policy + "]}]\n";
+  };
+  Assign("3-4", "", "2");
+  const std::vector<std::string> change = {"--reserved-cpus", "0,3", "--may-move", "if-needed"};
+  EXPECT_EQ(PlanFrom(choosing_in_one("cpuBindPolicy"), change).status, 1);
+  EXPECT_EQ(PlanFrom(base, change).status, 0);
+  Assign("1", "3", "4-5");
+  EXPECT_EQ(PlanFrom(choosing_in_one("numaTopologyPolicy"), {"--scope", "pod"}).status, 1);
+  EXPECT_EQ(PlanFrom(base, {"--scope", "pod"}).status, 0);
+}
+
 TEST_F(OfflinePlanOfPods, AScopeUnderWhichAPodMayNotStayIsUndecided) {
   Assign("1", "3", "4-5");
   const testing::Printed undecided = PlanFrom(kChoosing, {"--scope", "pod"});

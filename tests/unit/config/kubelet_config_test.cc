@@ -43,6 +43,9 @@ TEST(KubeletConfig, ReadsEveryHonouredField) {
   expected.reserved_memory = {{0, {{"memory", Amount("100Mi")}}},
                               {3, {{"memory", Amount("1Gi")}, {"hugepages-2Mi", Amount("2Mi")}}}};
   expected.compatibility = Compatibility::k1_20;
+  expected.numa_allocate_strategy = NumaAllocateStrategy::kMostAllocated;
+  expected.namespace_policies = {{{"team-a", "batch-*"}, {PodPolicy::kCpuBindPolicy}},
+                                 {{"team-*"}, {}}};
   expected.pod_policies = {PodPolicy::kNumaTopologyPolicy};
   EXPECT_EQ(ParsedConfig(R"({
       "cpuManagerPolicy": "static",
@@ -60,8 +63,37 @@ TEST(KubeletConfig, ReadsEveryHonouredField) {
         {"numaNode": 0, "limits": {"memory": "100Mi"}},
         {"numaNode": 3, "limits": {"memory": "1Gi", "hugepages-2Mi": "2Mi"}}],
       "compatibility": "1.20",
-      "podPolicies": ["numaTopologyPolicy"]})"),
+      "numaAllocateStrategy": "MostAllocated",
+      "podPolicies": ["numaTopologyPolicy"],
+      "namespacePolicies": [
+        {"namespaces": ["team-a", "batch-*"], "podPolicies": ["cpuBindPolicy"]},
+        {"namespaces": ["team-*"], "podPolicies": []}]})"),
             expected);
+}
+
+TEST(KubeletConfig, TheFirstEntryThatHasTheNamespaceCounts) {
+  const KubeletConfig config = ParsedConfig(R"({
+      "podPolicies": ["numaTopologyPolicy"],
+      "namespacePolicies": [
+        {"namespaces": ["team-a", "batch-*"], "podPolicies": ["cpuBindPolicy"]},
+        {"namespaces": ["team-*"], "podPolicies": []}]})");
+  const std::set<PodPolicy> all = {PodPolicy::kNumaTopologyPolicy};
+  const std::set<PodPolicy> bind = {PodPolicy::kCpuBindPolicy};
+  for (const auto& [name_space, policies] :
+       std::map<std::string, std::set<PodPolicy>>{{"team-a", bind},
+                                                  {"batch-", bind},
+                                                  {"batch-1", bind},
+                                                  {"batch", all},
+                                                  {"team-b", {}},
+                                                  {"team-ab", {}},
+                                                  {"default", all},
+                                                  {"", all}}) {
+    EXPECT_EQ(PodPoliciesFor(config, name_space), policies) << name_space;
+  }
+  EXPECT_EQ(NameOfPodPolicies(config, "default"), "podPolicies");
+  EXPECT_EQ(NameOfPodPolicies(config, "team-b"), "podPolicies for namespace team-b");
+  EXPECT_EQ(PodPoliciesAnywhere(config),
+            (std::set{PodPolicy::kNumaTopologyPolicy, PodPolicy::kCpuBindPolicy}));
 }
 
 TEST(KubeletConfig, LeavesOtherRealFieldsAlone) {
@@ -207,7 +239,41 @@ TEST(KubeletConfig, RefusesWrongValues) {
       {R"({"podPolicies":["numaTopologyPolicies"]})",
        "podPolicies[0]: \"numaTopologyPolicies\" is no policy that pods can choose; did you mean "
        "numaTopologyPolicy?"},
+      {R"({"numaAllocateStrategy":"most"})",
+       "numaAllocateStrategy: \"most\" is not \"MostAllocated\" or \"LeastAllocated\""},
+      {R"({"numaAllocateStrategy":"DistributeEvenly"})",
+       "numaAllocateStrategy: \"DistributeEvenly\" is not \"MostAllocated\" or \"LeastAllocated\"; "
+       "set distribute-cpus-across-numa in cpuManagerPolicyOptions"},
       {R"({"podPolicies":"off"})", "podPolicies: \"off\" is not a list"},
+      {R"({"namespacePolicies":{"a":[]}})", "namespacePolicies: object is not a list"},
+      {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":["numa"]}]})",
+       "namespacePolicies[0].podPolicies[0]: \"numa\" is no policy that pods can choose; known are "
+       "numaTopologyPolicy, cpuBindPolicy, cpuExclusivePolicy, resourceStatus, qosClass, "
+       "prefer-shared-cpus"},
+      {R"({"namespacePolicies":[{"namespaces":["a"]}]})",
+       "namespacePolicies[0].podPolicies: is missing"},
+      {R"({"namespacePolicies":[{"podPolicies":[]}]})",
+       "namespacePolicies[0].namespaces: is missing"},
+      {R"({"namespacePolicies":[{"namespaces":[],"podPolicies":[]}]})",
+       "namespacePolicies[0].namespaces: is empty"},
+      {R"({"namespacePolicies":[{"namespace":"a","podPolicies":[]}]})",
+       "namespacePolicies[0].namespace: is not known; known are namespaces, podPolicies"},
+      {R"({"namespacePolicies":[{"namespaces":["Team"],"podPolicies":[]}]})",
+       "namespacePolicies[0].namespaces[0]: \"Team\" is not a namespace, such as \"team-a\", or "
+       "the "
+       "beginning of several, such as \"team-*\""},
+      {R"({"namespacePolicies":[{"namespaces":["*"],"podPolicies":[]}]})",
+       "namespacePolicies[0].namespaces[0]: \"*\" is not a namespace, such as \"team-a\", or the "
+       "beginning of several, such as \"team-*\""},
+      {R"({"namespacePolicies":[{"namespaces":["a","a"],"podPolicies":[]}]})",
+       "namespacePolicies[0].namespaces[1]: has no effect: "
+       "namespacePolicies[0].namespaces[0], \"a\", comes first; remove one of them, or write the "
+       "entry with \"a\" first"},
+      {R"({"namespacePolicies":[{"namespaces":["b-*"],"podPolicies":[]},)"
+       R"({"namespaces":["b-1*"],"podPolicies":[]}]})",
+       "namespacePolicies[1].namespaces[0]: has no effect: "
+       "namespacePolicies[0].namespaces[0], \"b-*\", comes first; remove one of them, or write the "
+       "entry with \"b-1*\" first"},
       {R"({"compatibility":"1.28"})",
        "compatibility: \"1.28\" is not \"1.20\", \"1.36\" or \"1.37\""},
       {R"({"reservedSystemCPUs":"0-"})",

@@ -45,11 +45,7 @@ TEST(PodPolicies, NamesAnnotationValueAndAllowedValues) {
                 R"("SingleNUMANode" or "")"},
            Case{R"({"numaTopologyPolicy":1})", "numaTopologyPolicy: 1 is not a string"},
            Case{R"({"singleNUMANodeExclusive":"Always"})",
-                R"(singleNUMANodeExclusive: "Always" is not "Preferred" or "")"},
-           Case{
-               R"({"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Required"})",
-               R"(singleNUMANodeExclusive: "Required" is not "Preferred" or "": "Required" is not )"
-               R"(supported)"},
+                R"(singleNUMANodeExclusive: "Always" is not "Required", "Preferred" or "")"},
            Case{R"({"numaTopology":"Restricted"})",
                 "numaTopology: is not known; known are numaTopologyPolicy, "
                 "singleNUMANodeExclusive"},
@@ -222,6 +218,17 @@ TEST(PodPolicies, ReadsWhetherSharedCpusAreOfOneNumaNode) {
   const std::string hostile = read("\n\x1b[2J\xff" + std::string(9000, 'x')).shared_fault;
   EXPECT_LT(hostile.size(), 600u) << hostile;
   EXPECT_EQ(hostile.find_first_of("\n\x1b"), std::string::npos) << hostile;
+}
+
+TEST(PodPolicies, RequiredKeepsNumaNodesApart) {
+  for (const auto& [value, is_apart] :
+       {std::pair("Required", true), {"Preferred", false}, {"", false}}) {
+    PodPolicies policies;
+    ReadPodPolicies(kNumaTopologyAnnotation,
+                    R"({"singleNUMANodeExclusive":")" + std::string(value) + "\"}", policies);
+    EXPECT_EQ(policies.fault, "");
+    EXPECT_EQ(policies.keeps_numa_apart, is_apart) << value;
+  }
 }
 
 TEST(PodPolicies, OtherAnnotationsAreIgnored) {

@@ -12,8 +12,8 @@ namespace {
 TEST(UnsupportedAnnotations, HaveTheNamesOfBothResourceManagers) {
   for (const std::string domain : {"resource-policy.nri.io", "cri-resource-manager.intel.com"}) {
     for (const std::string key :
-         {"prefer-isolated-cpus", "prefer-shared-cpus", "hide-hyperthreads", "memory-type",
-          "topologyhints", "pick-resources-by-hints", "test.topologyhints", "cold-start"}) {
+         {"prefer-isolated-cpus", "hide-hyperthreads", "memory-type", "topologyhints",
+          "pick-resources-by-hints", "test.topologyhints", "cold-start"}) {
       const std::string name = key + "." + domain;
       EXPECT_EQ(UnsupportedName(name), name);
       EXPECT_EQ(UnsupportedName(name + "/pod"), name);
@@ -51,13 +51,13 @@ TEST(UnsupportedAnnotations, AreKeptOncePerNameAndOnlySome) {
 
 TEST(UnsupportedAnnotations, AreReadFromAKubernetesPod) {
   const Result<Pod> pod = ParseKubernetesPod(
-      R"({"metadata":{"name":"p","annotations":{"prefer-shared-cpus.resource-policy.nri.io/pod":)"
+      R"({"metadata":{"name":"p","annotations":{"prefer-isolated-cpus.resource-policy.nri.io/pod":)"
       R"("true","hide-hyperthreads.resource-policy.nri.io":"true"}},)"
       R"("spec":{"containers":[{"name":"a"}]}})");
   ASSERT_TRUE(pod.ok()) << pod.error().Text();
   EXPECT_EQ(DescribeUnsupported(pod->policies.unsupported),
             "annotations hide-hyperthreads.resource-policy.nri.io, "
-            "prefer-shared-cpus.resource-policy.nri.io are not supported");
+            "prefer-isolated-cpus.resource-policy.nri.io are not supported");
 }
 
 }  // namespace
