@@ -127,6 +127,34 @@ TEST_F(DaemonSharedNode, KeepTheirRequestInPlace) {
   EXPECT_EQ(CpusOf(running_["a"].container), "14-27");
 }
 
+// Whole numbers of CPUs of a Guaranteed pod, which asks for shared ones.
+TEST_F(DaemonSharedNode, CanBeOfAGuaranteedPod) {
+  const std::string config =
+      "namespacePolicies: [{namespaces: [default], podPolicies: [sharedNUMANode, qosClass]}]\n";
+  Start(StaticConfig(config));
+  v1::PodSandboxConfig pod = PodConfig("a");
+  (*pod.mutable_annotations())[std::string(kSharedCpusAnnotation)] = "single-numa-node";
+  (*pod.mutable_labels())["koordinator.sh/qosClass"] = "LS";
+  running_["a"] = RunOne(pod, Pinned(12));
+  for (const bool is_restarted : {false, true}) {
+    if (is_restarted) {
+      StopDaemon();
+      StartDaemon(StaticConfig(config));
+    }
+    EXPECT_EQ(CpusOf(running_["a"].container), "14-27");
+    const std::string big = RefusalOf(PodConfig("big"), Pinned(16));
+    EXPECT_NE(big.find("NUMA node 1: 2 of 14 CPUs"), std::string::npos) << big;
+    v1::UpdateContainerResourcesRequest request;
+    request.set_container_id(running_["a"].container);
+    *request.mutable_linux() = Pinned(12).linux().resources();
+    EXPECT_TRUE(Update(request).ok());
+    *request.mutable_linux() = Pinned(13).linux().resources();
+    const grpc::Status more = Update(request);
+    EXPECT_NE(more.error_message().find("stays on NUMA node 1 with 12 CPUs"), std::string::npos)
+        << more.error_message();
+  }
+}
+
 TEST_F(DaemonSharedNode, AreReported) {
   Start(StaticConfig(kSharing));
   ASSERT_EQ(Place("a", 2500), "14-27");
