@@ -11,6 +11,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/machine/node_json.h"
 #include "alignd/noderesourcetopology/object.h"

@@ -7,6 +7,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -213,8 +214,9 @@ void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::strin
     texts.push_back(asked.shared_fault);
     return;
   }
+  const Pod here = OnThisNode(node, pod);
   const bool is_shared = std::ranges::any_of(
-      pod.containers, [&](const Container& one) { return AsksForOneNode(node, pod, one); });
+      here.containers, [&](const Container& one) { return AsksForOneNode(node, here, one); });
   texts.push_back("single-numa-node of " + Annotation() +
                   (is_shared ? "" : " has no effect: no container is of the shared pool"));
 }

@@ -141,8 +141,8 @@ TEST_F(DaemonSharedNode, CanBeOfAGuaranteedPod) {
       StopDaemon();
       StartDaemon(StaticConfig(config));
     }
-    EXPECT_EQ(CpusOf(running_["a"].container), "14-27");
-    const std::string big = RefusalOf(PodConfig("big"), Pinned(16));
+    ExpectCpus("a", "14-27");
+    const std::string big = RefusalOf(PodConfig(is_restarted ? "big-2" : "big"), Pinned(16));
     EXPECT_NE(big.find("NUMA node 1: 2 of 14 CPUs"), std::string::npos) << big;
     v1::UpdateContainerResourcesRequest request;
     request.set_container_id(running_["a"].container);

@@ -81,12 +81,16 @@ class OwnSharingNode : public testing::Test {
 
 // Its request is accounted there: these CPUs are not assigned to others.
 TEST_F(OwnSharingNode, AWholeNumberOfSharedCpusIsOfOneNumaNode) {
-  const Pod pod = Mixed("a", "2");
+  Pod pod = Mixed("a", "2");
   EXPECT_EQ(DescribeRequest(none_, state_, pod),
             "app: shared CPUs (its pod asks for them), 2000m of one NUMA node; log: 1 exclusive "
             "CPU; annotation prefer-shared-cpus: shared CPUs for app; single-numa-node of "
             "annotation alignd.io/shared-cpus");
-  ASSERT_EQ(Place(none_, pod), "app of NUMA node 1 (2000m), log 1");
+  pod.containers.pop_back();
+  EXPECT_EQ(DescribePodPolicy(none_, pod),
+            "annotation prefer-shared-cpus: shared CPUs for app; single-numa-node of annotation "
+            "alignd.io/shared-cpus");
+  ASSERT_EQ(Place(none_, Mixed("a", "2")), "app of NUMA node 1 (2000m), log 1");
   EXPECT_EQ(Place(none_, Exclusive("big", "5")), "UnexpectedAdmissionError");
   EXPECT_EQ(Place(none_, Exclusive("fits", "4")), "app 2-5");
   Pod labelled = Exclusive("b", "1");
