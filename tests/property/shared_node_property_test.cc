@@ -77,7 +77,7 @@ class SharedNodeProperty : public testing::Test {
     config.cpu_manager_policy = CpuManagerPolicy::kStatic;
     config.reserved_system_cpus = std::to_string(machine_->cpus().First());
     config.pod_policies = {PodPolicy::kSharedNumaNode, PodPolicy::kCpuBindPolicy,
-                           PodPolicy::kCpuExclusivePolicy};
+                           PodPolicy::kCpuExclusivePolicy, PodPolicy::kQosClass};
     config.topology_manager_policy = random_.OneOf<TopologyManagerPolicy>(
         {TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort,
          TopologyManagerPolicy::kRestricted, TopologyManagerPolicy::kSingleNumaNode,
@@ -105,6 +105,10 @@ class SharedNodeProperty : public testing::Test {
     Pod pod = MakePod(uid, {});
     pod.stated_qos = QosClass::kBurstable;
     pod.policies.shared_on_one_node = true;
+    if (random_.OnceIn(3)) {  // its whole numbers of CPUs would be exclusive otherwise
+      pod.stated_qos = QosClass::kGuaranteed;
+      ReadSharingLabel(kQosClassLabel, "LS", pod.policies.sharing);
+    }
     for (int i = random_.OnceIn(2) ? 1 : random_.Number(2, 4); i > 0; --i) {
       const ContainerKind kind =
           random_.OneOf<ContainerKind>({ContainerKind::kApp, ContainerKind::kApp,
