@@ -286,6 +286,26 @@ TEST_F(SharedNode, IsAdoptedFromItsMark) {
             "has CPUs for what it requests");
 }
 
+// CPUs that are offline at the restart come back.
+TEST_F(SharedNode, IsAdoptedWhileItsCpusAreOffline) {
+  ASSERT_EQ(Place(none_, Sharing("a", "3500m")), "4-7");
+  const ContainerKey key{"a", "app"};
+  const MarkedContainer running{
+      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};
+  NodeState restarted = NodeState::Initial(none_);
+  cpumanager::SetOffline({7}, restarted.cpu);
+  const Adoption adoption = Adopt(none_, restarted, {}, {running});
+  EXPECT_TRUE(adoption.unknown.empty());
+  EXPECT_EQ(adoption.next.cpu.shares, state_.cpu.shares);
+  state_ = adoption.next;
+  EXPECT_EQ(RunsOn(none_, "a"), "4-6");
+  EXPECT_EQ(Place(none_, Exclusive("x", "4")), "UnexpectedAdmissionError");
+  cpumanager::SetOffline({}, state_.cpu);
+  EXPECT_EQ(RunsOn(none_, "a"), "4-7");
+  EXPECT_EQ(Place(none_, Exclusive("x", "4")), "UnexpectedAdmissionError");
+  EXPECT_EQ(Place(none_, Exclusive("x", "3")), "1-3");
+}
+
 TEST_F(SharedNode, EndsWithThePolicy) {
   ASSERT_EQ(Place(none_, Sharing("a", "1500m")), "4-7");
   KubeletConfig config = ConfigOf();
