@@ -35,21 +35,14 @@ bool Fits(const Node& node, const NodeState& state, const ContainerKey& key,
   return cpumanager::FitsOn(node.machine, *node.cpu, state.cpu, key, share);
 }
 
-// At most, all containers running: an init container's CPUs may be reused by then.
+// The exclusive CPUs that the pod is still to be assigned: of its containers without any.
 int64_t ExclusiveToCome(const NodeState& state, const Pod& pod) {
-  constexpr int64_t kTooMany = CpuSet::kMaxCpu + 1;  // no sum overflows
-  int64_t running = 0;
-  int64_t largest_init = 0;
-  for (const Container& container : pod.containers) {
-    if (state.cpu.Find({pod.uid, container.name}) != nullptr) continue;
-    const int64_t count = std::min(kTooMany, ExclusiveCpuCount(pod, container));
-    if (container.kind == ContainerKind::kInit) {
-      largest_init = std::max(largest_init, count);
-    } else {
-      running = std::min(kTooMany, running + count);
-    }
-  }
-  return std::max(running, largest_init);
+  Pod rest = pod;
+  rest.stated_qos = QosOf(pod);
+  std::erase_if(rest.containers, [&](const Container& container) {
+    return state.cpu.Find({pod.uid, container.name}) != nullptr;
+  });
+  return PodExclusiveCpus(rest);
 }
 
 HintsByResource HintsFor(HintList hints) {

@@ -169,6 +169,23 @@ TEST_F(SharedNode, OfAPodAlignTogetherInScopePod) {
   EXPECT_EQ(Place(node, pod), "TopologyAffinityError");
 }
 
+// A sidecar runs beside the init container, so that the pod needs the CPUs of both.
+TEST_F(SharedNode, FitsBesideSidecarAndInitContainerInScopePod) {
+  KubeletConfig config = ConfigOf(Policy::kRestricted);
+  config.topology_manager_scope = TopologyManagerScope::kPod;
+  config.reserved_system_cpus = "0-1";
+  const Result<Node> node = Node::Make(MakeMachine("socket:2 numa:1 core:8"), config);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  state_ = NodeState::Initial(*node);
+  Pod pod = MakePod("a", {Sidecar("proxy", {{"cpu", "2"}, {"memory", "64Mi"}}),
+                          Init("load", {{"cpu", "4"}, {"memory", "64Mi"}}),
+                          App("app", {{"cpu", "500m"}, {"memory", "64Mi"}})});
+  pod.policies.shared_on_one_node = true;
+  // Node 0 has 6 CPUs, and 6 are exclusive.
+  EXPECT_EQ(Place(*node, pod), "14-15");
+  EXPECT_EQ(state_.cpu.HeldBy("a").ToString(), "8-13");
+}
+
 TEST_F(SharedNode, IsOffByDefault) {
   KubeletConfig config = ConfigOf();
   config.pod_policies.clear();
