@@ -209,10 +209,11 @@ void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::strin
 
 void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes) {
   if (MayShareNode(after) || next.cpu.shares.empty()) return;
-  next.cpu.shares = {};
   notes.emplace_back(
-      "podPolicies without sharedNUMANode: containers of the shared pool that stay on one NUMA "
-      "node get the CPUs of the whole pool");
+      "podPolicies without sharedNUMANode: " + std::to_string(next.cpu.shares.size()) +
+      " containers of the shared pool, each of which stays on one NUMA node, get the "
+      "CPUs of the whole pool; `alignctl pods` names them");
+  next.cpu.shares = {};
 }
 
 void AddFaultsOfShares(const Node& before, const NodeState& given, const Node& after,
@@ -227,6 +228,15 @@ void AddFaultsOfShares(const Node& before, const NodeState& given, const Node& a
         " CPUs there for them: delete their pods, or reserve fewer CPUs of this NUMA "
         "node");
   }
+}
+
+Node HoldingBackBeside(const Node& node, const NodeState& state, const CpuSet& own) {
+  Node beside = node;
+  if (!node.cpu) return beside;
+  cpumanager::CpuState kept = state.cpu;
+  kept.default_set -= own;
+  beside.cpu->avoided |= cpumanager::HeldBack(node.machine, *node.cpu, kept);
+  return beside;
 }
 
 std::optional<int> FindTooFewBacking(const Node& node, const NodeState& given,

@@ -11,6 +11,7 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/adoption.h"
 #include "alignd/admission/assignment_mark.h"
+#include "alignd/admission/cpu_moves.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
@@ -363,7 +364,19 @@ TEST_F(SharedNode, IsNotStarvedByAMove) {
   EXPECT_EQ(moved.next.cpu.HeldBy("x").ToString(), "2-4");
   ASSERT_EQ(Place(none_, Sharing("b", "500m")), "4-7");
   ASSERT_EQ(Place(none_, Sharing("c", "1000m")), "4-7");
-  EXPECT_FALSE(PlanTransition(none_, after, state_, MayMove::kIfNeeded).IsAdmitted());
+  const Transition full = PlanTransition(none_, after, state_, MayMove::kIfNeeded);
+  EXPECT_TRUE(full.faults.empty());
+  ASSERT_EQ(full.containers.size(), 1U);
+  EXPECT_EQ(full.containers[0].why.find("CPUs 1 become reserved; it fits nowhere else: "), 0U)
+      << full.containers[0].why;
+  // The plan of before, made now.
+  const Result<NodeState> late = AfterStep(MoveStep::kReserve, none_, state_, MovesIn(moved));
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().Text(),
+            "container app of pod x cannot be moved from CPUs 1-3 to 2-4: until the move ends, the "
+            "container has both, and containers of the shared pool that stay on NUMA node 1 "
+            "request its other CPUs; repeat the change; if that fails again, delete pods that stay "
+            "there");
 }
 
 }  // namespace
