@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/pod/pod.h"
 
 namespace alignd::allocation {
@@ -14,18 +15,21 @@ constexpr size_t kMaxHolders = 8;
 
 // What the pod requests and is not assigned.
 struct Wanted {
-  bool cpus = false;    // exclusive ones
+  bool cpus = false;    // exclusive ones, or shared ones of one NUMA node
   bool memory = false;  // pinned
   std::set<std::string> resources;
   std::set<std::string> ids;  // that the kubelet allocated, of all resources
 };
 
-Wanted WantedBy(const admission::NodeState& state, const AdmissionRequest& request) {
+Wanted WantedBy(const admission::Node& node, const admission::NodeState& state,
+                const AdmissionRequest& request) {
   Wanted wanted;
   for (const Container& container : request.pod.containers) {
     const ContainerKey key{request.pod.uid, container.name};
+    const bool wants_cpus = ExclusiveCpus(request.pod, container) > 0 ||
+                            admission::AsksForOneNode(node, request.pod, container);
     wanted.cpus = wanted.cpus ||
-                  (ExclusiveCpus(request.pod, container) > 0 && state.cpu.Find(key) == nullptr);
+                  (wants_cpus && state.cpu.Find(key) == nullptr && !state.cpu.shares.contains(key));
     wanted.memory = wanted.memory || (IsPinned(request.pod) && state.memory.Find(key) == nullptr);
     const auto allocated = request.kubelet_allocated.find(container.name);
     for (const auto& [resource, limit] : container.resources.limits) {
@@ -67,6 +71,12 @@ std::map<std::string, Holding> HoldingsOf(const admission::NodeState& state, con
       }
     }
   }
+  for (const auto& [key, share] : state.cpu.shares) {
+    if (!wanted.cpus) break;
+    holdings[key.pod_uid].parts.insert("container " + key.container + " stays on NUMA node " +
+                                       std::to_string(share.numa_id) + " with " +
+                                       std::to_string(share.millis) + "m CPU");
+  }
   for (const auto& [key, resources] : state.devices.allocations) {
     for (const auto& [resource, allocation] : resources) {
       if (!wanted.resources.contains(resource)) continue;
@@ -85,10 +95,10 @@ std::map<std::string, Holding> HoldingsOf(const admission::NodeState& state, con
 
 }  // namespace
 
-std::string DescribeHolders(const admission::NodeState& state, const AdmissionRequest& request,
-                            bool all) {
+std::string DescribeHolders(const admission::Node& node, const admission::NodeState& state,
+                            const AdmissionRequest& request, bool all) {
   if (!request.describe) return {};
-  const Wanted wanted = WantedBy(state, request);
+  const Wanted wanted = WantedBy(node, state, request);
   std::string text;
   size_t shown = 0;
   bool any_ending = false;

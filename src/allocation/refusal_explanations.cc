@@ -19,7 +19,7 @@ ExplainedRefusal ExplainRefusal(const admission::Node& node, const KubeletAlloca
     refusal.message +=
         kubelet.Explain(node, refused.state, pod, request.kubelet_allocated, *refused.bindings);
   }
-  refusal.message += DescribeHolders(refused.state, request, /*all=*/refused.may_wait);
+  refusal.message += DescribeHolders(node, refused.state, request, /*all=*/refused.may_wait);
   if (refused.may_wait) {
     explained.fits_without_others = admission::FitsWithoutOthers(node, refused.state, pod);
   }

@@ -187,6 +187,25 @@ admission::Node WithoutNamespaces(admission::Node node) {
   return node;
 }
 
+// What backs the requests of containers of the shared pool that stay on one NUMA node is not known
+// from files: a move can take it, and so can a change that leaves the pool fewer CPUs.
+void RefuseByShares(const admission::Node& before, const admission::Node& after,
+                    const admission::NodeState& state, admission::Transition& plan) {
+  const auto has_shares = [](const admission::Node& node) {
+    return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
+  };
+  if (!has_shares(before) || !has_shares(after)) return;
+  const std::string why =
+      "the files do not say which containers of the shared pool stay on one NUMA node and what "
+      "they request there, and podPolicies has sharedNUMANode";
+  RefuseMoves(1, why, plan);
+  const CpuSet left = plan.next.cpu.SavedDefaultSet() - after.cpu->reserved;
+  const CpuSet taken = state.cpu.SavedDefaultSet() - before.cpu->reserved - left;
+  if (taken.empty()) return;
+  plan.faults.push_back("undecided: the change takes CPUs " + taken.ToString() +
+                        " from the shared pool, and " + why + kAskTheDaemon);
+}
+
 // The plan that is right whatever policies the running pods have chosen by annotation
 // (admission/own_policy.h), which the files do not have. Where their policies matter, the plan is
 // refused. Containers are decided about in an order that, with scope container, does not depend on
@@ -218,6 +237,7 @@ admission::Transition PlanForAnyPolicies(const admission::Node& before,
   const bool places_pods = after.topology.scope() == TopologyManagerScope::kPod;
   if (may_have_chosen && places_pods) RefuseMovesInAnyOrder(plan);
   RefuseMovesByCpuPolicies(before, after, plan);
+  RefuseByShares(before, after, state, plan);
   if (plan.IsAdmitted()) return plan;
   plan.shared_after = plan.shared_before;
   for (admission::ContainerTransition& container : plan.containers) {

@@ -115,10 +115,12 @@ class UpdateContainerResources final : public WaitingCall {
 
   void CompareCpus(const Decide& decide) {
     const admission::Assignment assignment = CurrentAssignment();
-    if (assignment.share && request_.linux().cpu_shares() > 0) {
-      const std::optional<Refusal> refusal =
-          allocation::RefuseOtherShare(PodName(), key_.container, *assignment.share,
-                                       podsource::MillisFromShares(request_.linux().cpu_shares()));
+    const int64_t shares = request_.linux().cpu_shares();
+    // Shares have a maximum, above which they say nothing.
+    if (assignment.share && shares > 0 &&
+        shares != podsource::SharesFromMillis(assignment.share->millis)) {
+      const std::optional<Refusal> refusal = allocation::RefuseOtherShare(
+          PodName(), key_.container, *assignment.share, podsource::MillisFromShares(shares));
       if (refusal) return Refuse(*refusal, decide);
     }
     const CpuSet exclusive = assignment.exclusive;

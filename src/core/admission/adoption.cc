@@ -194,7 +194,9 @@ void AdoptDevices(const std::vector<MarkedContainer>& containers, Adoption& adop
 }
 
 // They are not rebuilt: no state file has them. A container that the NUMA node has too little for
-// now, or on a node where pods can no longer ask for it, runs on the whole shared pool.
+// now, or on a node where pods can no longer ask for it, runs on the whole shared pool. CPUs that
+// are offline count: they come back, and a container does not lose its place to them before a
+// restart.
 void AdoptShares(const Node& node, const std::vector<MarkedContainer>& containers,
                  Adoption& adoption) {
   if (!node.cpu || !MayShareNodeAnywhere(node)) return;
@@ -205,7 +207,9 @@ void AdoptShares(const Node& node, const std::vector<MarkedContainer>& container
                          !state.withheld.contains(container.key) &&
                          !state.shares.contains(container.key);
     if (!share || !container.runs || !is_free) continue;
-    if (cpumanager::FitsOn(node.machine, *node.cpu, state, container.key, *share)) {
+    cpumanager::CpuState all_online = state;
+    all_online.default_set |= state.offline_shared;
+    if (cpumanager::FitsOn(node.machine, *node.cpu, all_online, container.key, *share)) {
       state.shares[container.key] = *share;
     } else {
       adoption.unknown.push_back(

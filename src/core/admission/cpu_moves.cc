@@ -52,12 +52,12 @@ void Finish(const Node& node, const CpuMove& move, const CpuSet& now, NodeState&
 Result<NodeState> Reserved(const Node& node, NodeState next, const std::vector<CpuMove>& moves) {
   const NodeState before = next;
   for (const CpuMove& move : moves) {
-    const auto error = [&move](const std::string& why) {
+    const auto error = [&move](const std::string& why, const std::string& remedy = {}) {
       return Error{ErrorCode::kUnavailable,
                    "container " + move.key.container + " of pod " + move.key.pod_uid +
                        " cannot be moved from CPUs " + move.before.ToString() + " to " +
                        move.after.ToString() + ": " + why,
-                   "repeat the change"};
+                   remedy.empty() ? "repeat the change" : remedy};
     };
     const CpuSet* const assigned = next.cpu.Find(move.key);
     if (!node.cpu || assigned == nullptr || *assigned != move.before) {
@@ -71,8 +71,11 @@ Result<NodeState> Reserved(const Node& node, NodeState next, const std::vector<C
     cpumanager::ApplyResize(move.key, move.Both(), next.cpu);
     next.cpu.moving[move.key] = move.before;
     if (const auto numa = FindTooFewBacking(node, before, next)) {
-      return error("containers of the shared pool that stay on NUMA node " + std::to_string(*numa) +
-                   " request its other CPUs");
+      return error(
+          "until the move ends, the container has both, and containers of the shared "
+          "pool that stay on NUMA node " +
+              std::to_string(*numa) + " request its other CPUs",
+          "repeat the change; if that fails again, delete pods that stay there");
     }
   }
   return next;

@@ -42,7 +42,11 @@ NodeState WithoutOtherPods(NodeState state, const std::string& pod_uid) {
 class Growth {
  public:
   Growth(const Node& node, const NodeState& state, const ContainerKey& key)
-      : node_(node), state_(state), key_(key), own_(*state.cpu.Find(key)) {}
+      : node_(node),
+        state_(state),
+        key_(key),
+        own_(*state.cpu.Find(key)),
+        cpu_(cpumanager::WithHeldBack(node.machine, *node.cpu, state.cpu)) {}
 
   Attempt To(int64_t count) const {
     // Without regard to nodes: can it have so many CPUs at all?
@@ -76,7 +80,7 @@ class Growth {
   std::optional<int64_t> SmallerThan(int64_t count) const {
     const CpuSet addable = Addable();
     const CpuSet here = node_.machine.CpusInNuma(node_.machine.NumaOf(own_));
-    const int64_t group = node_.cpu->options.full_pcpus_only ? node_.machine.cpus_per_core() : 1;
+    const int64_t group = cpu_.options.full_pcpus_only ? node_.machine.cpus_per_core() : 1;
     for (const int more : {addable.Count(), addable.CountCommon(here)}) {
       int64_t smaller = std::min<int64_t>(own_.Count() + more, count - 1);
       smaller -= smaller % group;
@@ -101,18 +105,15 @@ class Growth {
   // The CPUs that are aligned together.
   CpuSet Unit() const { return IsForPod() ? state_.cpu.HeldBy(key_.pod_uid) : own_; }
 
-  CpuSet Addable() const {
-    return cpumanager::Addable(node_.machine, *node_.cpu, state_.cpu, own_);
-  }
+  CpuSet Addable() const { return cpumanager::Addable(node_.machine, cpu_, state_.cpu, own_); }
 
   Result<CpuSet> Choose(int64_t count, NumaMask nodes) const {
-    return cpumanager::Grown(node_.machine, *node_.cpu, state_.cpu, key_, count, nodes);
+    return cpumanager::Grown(node_.machine, cpu_, state_.cpu, key_, count, nodes);
   }
 
   // In the kubelet's order: devices, CPUs, memory. Devices and memory stay as they are.
   std::vector<HintsByResource> Answers(const CpuSet& held, int64_t added) const {
-    return {DeviceHints(),
-            cpumanager::ResizeHints(node_.machine, *node_.cpu, held, Addable(), added),
+    return {DeviceHints(), cpumanager::ResizeHints(node_.machine, cpu_, held, Addable(), added),
             MemoryHints()};
   }
 
@@ -160,6 +161,7 @@ class Growth {
   const NodeState& state_;
   const ContainerKey& key_;
   const CpuSet& own_;
+  const cpumanager::StaticPolicy cpu_;  // leaves the CPUs that are requested in `state_`
 };
 
 ResizeRemedies Remedies(const ResizeQuestion& asked) {
@@ -230,17 +232,14 @@ ResizeDecision Decide(const ResizeQuestion& asked) {
 ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
                       int64_t count) {
   const bool is_whole_by_option = node.cpu && node.cpu->options.full_pcpus_only;
-  if (!state.chosen_policies.contains(key.pod_uid) && state.cpu.shares.empty()) {
+  if (!state.chosen_policies.contains(key.pod_uid)) {
     return Decide({node, state, key, count, is_whole_by_option});
   }
   // The node as it is for this pod.
   std::optional<Node> as_own;
   if (const auto policy = OwnPolicy(node, state, key.pod_uid)) as_own = NodeWith(node, *policy);
   if (!as_own) as_own = node;
-  if (node.cpu) {
-    as_own->cpu =
-        cpumanager::WithHeldBack(node.machine, CpuPolicyOfResize(node, state, key), state.cpu);
-  }
+  if (node.cpu) as_own->cpu = CpuPolicyOfResize(node, state, key);
   return Decide({*as_own, state, key, count, is_whole_by_option});
 }
 

@@ -37,21 +37,14 @@ bool Fits(const Node& node, const NodeState& state, const ContainerKey& key,
   return cpumanager::FitsOn(node.machine, *node.cpu, state.cpu, key, share);
 }
 
-// At most, all containers running: an init container's CPUs may be reused by then.
+// The exclusive CPUs that the pod is still to be assigned: of its containers without any.
 int64_t ExclusiveToCome(const NodeState& state, const Pod& pod) {
-  constexpr int64_t kTooMany = CpuSet::kMaxCpu + 1;  // no sum overflows
-  int64_t running = 0;
-  int64_t largest_init = 0;
-  for (const Container& container : pod.containers) {
-    if (state.cpu.Find({pod.uid, container.name}) != nullptr) continue;
-    const int64_t count = std::min(kTooMany, ExclusiveCpuCount(pod, container));
-    if (container.kind == ContainerKind::kInit) {
-      largest_init = std::max(largest_init, count);
-    } else {
-      running = std::min(kTooMany, running + count);
-    }
-  }
-  return std::max(running, largest_init);
+  Pod rest = pod;
+  rest.stated_qos = QosOf(pod);
+  std::erase_if(rest.containers, [&](const Container& container) {
+    return state.cpu.Find({pod.uid, container.name}) != nullptr;
+  });
+  return PodExclusiveCpus(rest);
 }
 
 HintsByResource HintsFor(HintList hints) {
@@ -223,10 +216,11 @@ void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::strin
 
 void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes) {
   if (MayShareNodeAnywhere(after) || next.cpu.shares.empty()) return;
-  next.cpu.shares = {};
   notes.emplace_back(
-      "podPolicies without sharedNUMANode: containers of the shared pool that stay on one NUMA "
-      "node get the CPUs of the whole pool");
+      "podPolicies without sharedNUMANode: " + std::to_string(next.cpu.shares.size()) +
+      " containers of the shared pool, each of which stays on one NUMA node, get the "
+      "CPUs of the whole pool; `alignctl pods` names them");
+  next.cpu.shares = {};
 }
 
 void AddFaultsOfShares(const Node& before, const NodeState& given, const Node& after,
@@ -241,6 +235,15 @@ void AddFaultsOfShares(const Node& before, const NodeState& given, const Node& a
         " CPUs there for them: delete their pods, or reserve fewer CPUs of this NUMA "
         "node");
   }
+}
+
+Node HoldingBackBeside(const Node& node, const NodeState& state, const CpuSet& own) {
+  Node beside = node;
+  if (!node.cpu) return beside;
+  cpumanager::CpuState kept = state.cpu;
+  kept.default_set -= own;
+  beside.cpu->avoided |= cpumanager::HeldBack(node.machine, *node.cpu, kept);
+  return beside;
 }
 
 std::optional<int> FindTooFewBacking(const Node& node, const NodeState& given,

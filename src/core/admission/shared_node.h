@@ -56,7 +56,12 @@ void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::st
 void AddFaultsOfShares(const Node& before, const NodeState& given, const Node& after,
                        const NodeState& next, std::vector<std::string>& faults);
 
-// The same of containers that move: the first such NUMA node, or nullopt.
+// The node for a decision about containers that move from the CPUs `own`: until the move ends, they
+// have these and the new ones, so other CPUs are held back for containers that stay on one NUMA
+// node, if there are enough.
+Node HoldingBackBeside(const Node& node, const NodeState& state, const CpuSet& own);
+
+// The same as AddFaultsOfShares of containers that move: the first such NUMA node, or nullopt.
 std::optional<int> FindTooFewBacking(const Node& node, const NodeState& given,
                                      const NodeState& next);
 

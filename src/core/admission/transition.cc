@@ -199,9 +199,7 @@ class Plan {
 
   CpuSet CpusOf(const HoldingUnit& unit) const {
     CpuSet cpus;
-    for (const std::string& name : unit.containers) {
-      cpus |= OwnCpus({unit.pod_uid, name});
-    }
+    for (const std::string& name : unit.containers) cpus |= OwnCpus({unit.pod_uid, name});
     return cpus;
   }
 
@@ -264,11 +262,13 @@ class Plan {
     for (const std::string& name : unit.containers) {
       cpumanager::ReleaseContainer({unit.pod_uid, name}, next_.cpu);
     }
+    next_.cpu.shares = before.cpu.shares;  // they stay
     SetDefault(before_.cpu ? left_ | before_.cpu->reserved : left_);
     const Pod pod = HoldingPod(after_, before, unit);
-    Admission admission = Admit(after_, next_, pod, NoPreference);
+    const Node node = HoldingBackBeside(after_, next_, own);
+    Admission admission = Admit(node, next_, pod, NoPreference);
     if (!admission.admitted()) {
-      const Refusal refusal = Explain(after_, next_, pod, *admission.refusal);
+      const Refusal refusal = Explain(node, next_, pod, *admission.refusal);
       next_ = before;
       return RefuseUnit(unit, why + "; it fits nowhere else: " + refusal.message);
     }
@@ -389,7 +389,7 @@ Transition PlanTransition(const Node& before, const Node& after, const NodeState
   const Result<NodeState> reserved = AfterStep(MoveStep::kReserve, before, state, moves);
   if (!reserved.ok()) {
     Transition refused = Plan(before, after, state, MayMove::kNever).Run();
-    refused.faults.push_back(reserved.error().message);
+    refused.faults.push_back(reserved.error().Text());
     return refused;
   }
   const NodeState moved = *AfterStep(MoveStep::kEnd, before, *reserved, moves);

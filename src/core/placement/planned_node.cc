@@ -204,12 +204,11 @@ std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
   if (!input_->unusable.empty()) return {input_->unusable};
   std::vector<std::string> reasons = pod.undecided;
   for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
-  if (std::string unknown = UnknownShares(pod.pod); !unknown.empty()) {
-    reasons.push_back(std::move(unknown));
-  }
+  std::string unknown = UnknownShares(pod.pod);
+  if (!unknown.empty()) reasons.push_back(std::move(unknown));
   if (!input_->object_view) return reasons;
-  std::string unknown = UndecidedBy(*input_->object_view, node(), state(),
-                                    admission::OnThisNode(node(), WithQos(pod.pod)));
+  unknown = UndecidedBy(*input_->object_view, node(), state(),
+                        admission::OnThisNode(node(), WithQos(pod.pod)));
   if (!unknown.empty()) reasons.push_back(std::move(unknown));
   return reasons;
 }
@@ -357,8 +356,10 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
     return Error{ErrorCode::kInvalidArgument, name + Joined(pod.undecided),
                  "or give the pod as the API server has it"};
   }
-  const Verdict verdict = AskKubelet(pod);
-  if (verdict.outcome != Outcome::kFits) {
+  PlannedPod known = pod;
+  // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
+  if (!UnknownShares(pod.pod).empty()) known.pod.policies.shared_on_one_node = false;
+  if (const Verdict verdict = AskKubelet(known); verdict.outcome != Outcome::kFits) {
     return Error{ErrorCode::kInvalidArgument,
                  name + verdict.refusal->reason + ": " + verdict.refusal->message,
                  "give the pods and the state files of the same node and time"};

@@ -155,6 +155,25 @@ TEST_F(DaemonSharedNode, CanBeOfAGuaranteedPod) {
   }
 }
 
+// CRI shows no more than 256 CPUs.
+TEST_F(DaemonSharedNode, KeepARequestThatIsMoreThanSharesCanSay) {
+  tree_.Write({"node.json", NodeJson(600, 2)});
+  Start(StaticConfig(kSharing));
+  v1::PodSandboxConfig pod = OneNodePod("a");
+  (*pod.mutable_annotations())["alignd.io/resources"] = R"({"app":{"requests":{"cpu":"280"}}})";
+  v1::ContainerConfig container = Requesting(280'000);
+  container.mutable_linux()->mutable_resources()->set_cpu_shares(262'144);
+  running_["a"] = RunOne(pod, container);
+  ASSERT_EQ(CpusOf(running_["a"].container), "300-599");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("x"), Pinned(20)).container), "1-20");
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(running_["a"].container);
+  *request.mutable_linux() = container.linux().resources();
+  EXPECT_TRUE(Update(request).ok());
+  *request.mutable_linux() = Requesting(200'000).linux().resources();
+  EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
 TEST_F(DaemonSharedNode, AreReported) {
   Start(StaticConfig(kSharing));
   ASSERT_EQ(Place("a", 2500), "14-27");

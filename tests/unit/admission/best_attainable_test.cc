@@ -204,5 +204,21 @@ TEST_F(BestAttainableTest, WhyNotNamesTheStrictestPolicyThatAdmitsThePodNow) {
             "alignment");
 }
 
+// CPUs that containers of other pods only request of the shared pool do not count as missing.
+TEST_F(BestAttainableTest, ResizesAsIfOtherPodsRequestedNoSharedCpus) {
+  const Node node = NodeWith(TopologyManagerPolicy::kBestAttainable,
+                             TopologyManagerScope::kContainer, "socket:2 numa:1 core:8");
+  NodeState state = Decide(node, EmptyOf(node), CpuPod("x", "4")).next;
+  ASSERT_EQ(state.cpu.HeldBy("x").ToString(), "1-4");
+  state.cpu.shares[{"other", "app"}] = {.numa_id = 0, .millis = 3000};
+  const ResizeDecision late = Resize(node, state, {"x", "app"}, 6);
+  ASSERT_FALSE(late.admitted());
+  EXPECT_NE(late.refusal->message.find("does not allow the resulting NUMA nodes"),
+            std::string::npos)
+      << late.refusal->message;
+  ReleasePod("other", state);
+  EXPECT_EQ(Resize(node, state, {"x", "app"}, 6).after.ToString(), "1-6");
+}
+
 }  // namespace
 }  // namespace alignd::admission

@@ -11,6 +11,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/assignment_mark.h"
 #include "alignd/admission/resize.h"
+#include "alignd/admission/transition.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "core/device_states.h"
 #include "core/machine_builder.h"
@@ -187,6 +188,59 @@ TEST_F(CpuMovesTest, MovesAreThoseOfThePlan) {
   const Node after = *Node::Make(node->machine, config);
   const Transition plan = PlanTransition(*node, after, state, MayMove::kIfNeeded);
   EXPECT_EQ(MovesIn(plan), moves);
+}
+
+// Containers of the shared pool that stay on one NUMA node, beside containers that move. Two NUMA
+// nodes with four CPUs each; CPU 0 is reserved.
+class MovesBesideSharesTest : public testing::Test {
+ protected:
+  static Node NodeWith(const std::string& reserved) {
+    KubeletConfig config;
+    config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+    config.reserved_system_cpus = reserved;
+    config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+    config.topology_manager_scope = TopologyManagerScope::kPod;
+    config.pod_policies = {PodPolicy::kSharedNumaNode};
+    Result<Node> node = Node::Make(MakeMachine("socket:2 numa:1 core:4"), config);
+    EXPECT_TRUE(node.ok()) << node.error().Text();
+    return *std::move(node);
+  }
+
+  void Assign(const std::string& uid, const char* cpus) {
+    state_.cpu.assignments[uid]["app"] = MoveCpus(cpus);
+    state_.cpu.default_set -= MoveCpus(cpus);
+  }
+
+  // The CPUs of `uid` after the change, or why it is refused.
+  std::string After(const std::string& reserved, const std::string& uid) {
+    const Transition plan = PlanTransition(before_, NodeWith(reserved), state_, MayMove::kIfNeeded);
+    std::string why;
+    for (const std::string& fault : plan.faults) why += fault + "\n";
+    for (const ContainerTransition& container : plan.containers) why += container.why + "\n";
+    if (!plan.IsAdmitted()) return why;
+    EXPECT_EQ(plan.next.cpu.shares, state_.cpu.shares);
+    return plan.next.cpu.HeldBy(uid).ToString();
+  }
+
+  const Node before_ = NodeWith("0");
+  NodeState state_ = NodeState::Initial(before_);
+};
+
+// A container of the pod itself: it is placed with the one that moves, as it has a device.
+TEST_F(MovesBesideSharesTest, AMoveLeavesTheCpusOfItsOwnPod) {
+  Assign("p", "4-6");
+  state_.cpu.shares[{"p", "log"}] = {.numa_id = 1, .millis = 500};
+  state_.devices.resources[devicemanager::kGpu] = devicemanager::Registered({{"g1", {1}}});
+  state_.devices.allocations[{"p", "log"}][devicemanager::kGpu] = {{{1, {"g1"}}}, ""};
+  EXPECT_EQ(After("0,4", "p"), "1,5-6");
+}
+
+// Until the move ends, the container has its old CPUs as well, so these do not back the requests.
+TEST_F(MovesBesideSharesTest, AMoveTakesCpusThatOthersNeedNotEvenForAMoment) {
+  Assign("x", "5-7");
+  Assign("y", "2-3");
+  state_.cpu.shares[{"s", "app"}] = {.numa_id = 1, .millis = 1000};
+  EXPECT_EQ(After("0,5", "x"), "1,6-7");
 }
 
 }  // namespace

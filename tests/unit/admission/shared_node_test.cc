@@ -11,6 +11,7 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/adoption.h"
 #include "alignd/admission/assignment_mark.h"
+#include "alignd/admission/cpu_moves.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
@@ -169,6 +170,23 @@ TEST_F(SharedNode, OfAPodAlignTogetherInScopePod) {
   EXPECT_EQ(Place(node, pod), "TopologyAffinityError");
 }
 
+// A sidecar runs beside the init container, so that the pod needs the CPUs of both.
+TEST_F(SharedNode, FitsBesideSidecarAndInitContainerInScopePod) {
+  KubeletConfig config = ConfigOf(Policy::kRestricted);
+  config.topology_manager_scope = TopologyManagerScope::kPod;
+  config.reserved_system_cpus = "0-1";
+  const Result<Node> node = Node::Make(MakeMachine("socket:2 numa:1 core:8"), config);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  state_ = NodeState::Initial(*node);
+  Pod pod = MakePod("a", {Sidecar("proxy", {{"cpu", "2"}, {"memory", "64Mi"}}),
+                          Init("load", {{"cpu", "4"}, {"memory", "64Mi"}}),
+                          App("app", {{"cpu", "500m"}, {"memory", "64Mi"}})});
+  pod.policies.shared_on_one_node = true;
+  // Node 0 has 6 CPUs, and 6 are exclusive.
+  EXPECT_EQ(Place(*node, pod), "14-15");
+  EXPECT_EQ(state_.cpu.HeldBy("a").ToString(), "8-13");
+}
+
 TEST_F(SharedNode, IsOffByDefault) {
   KubeletConfig config = ConfigOf();
   config.pod_policies.clear();
@@ -286,6 +304,26 @@ TEST_F(SharedNode, IsAdoptedFromItsMark) {
             "has CPUs for what it requests");
 }
 
+// CPUs that are offline at the restart come back.
+TEST_F(SharedNode, IsAdoptedWhileItsCpusAreOffline) {
+  ASSERT_EQ(Place(none_, Sharing("a", "3500m")), "4-7");
+  const ContainerKey key{"a", "app"};
+  const MarkedContainer running{
+      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};
+  NodeState restarted = NodeState::Initial(none_);
+  cpumanager::SetOffline({7}, restarted.cpu);
+  const Adoption adoption = Adopt(none_, restarted, {}, {running});
+  EXPECT_TRUE(adoption.unknown.empty());
+  EXPECT_EQ(adoption.next.cpu.shares, state_.cpu.shares);
+  state_ = adoption.next;
+  EXPECT_EQ(RunsOn(none_, "a"), "4-6");
+  EXPECT_EQ(Place(none_, Exclusive("x", "4")), "UnexpectedAdmissionError");
+  cpumanager::SetOffline({}, state_.cpu);
+  EXPECT_EQ(RunsOn(none_, "a"), "4-7");
+  EXPECT_EQ(Place(none_, Exclusive("x", "4")), "UnexpectedAdmissionError");
+  EXPECT_EQ(Place(none_, Exclusive("x", "3")), "1-3");
+}
+
 TEST_F(SharedNode, EndsWithThePolicy) {
   ASSERT_EQ(Place(none_, Sharing("a", "1500m")), "4-7");
   KubeletConfig config = ConfigOf();
@@ -326,7 +364,19 @@ TEST_F(SharedNode, IsNotStarvedByAMove) {
   EXPECT_EQ(moved.next.cpu.HeldBy("x").ToString(), "2-4");
   ASSERT_EQ(Place(none_, Sharing("b", "500m")), "4-7");
   ASSERT_EQ(Place(none_, Sharing("c", "1000m")), "4-7");
-  EXPECT_FALSE(PlanTransition(none_, after, state_, MayMove::kIfNeeded).IsAdmitted());
+  const Transition full = PlanTransition(none_, after, state_, MayMove::kIfNeeded);
+  EXPECT_TRUE(full.faults.empty());
+  ASSERT_EQ(full.containers.size(), 1U);
+  EXPECT_EQ(full.containers[0].why.find("CPUs 1 become reserved; it fits nowhere else: "), 0U)
+      << full.containers[0].why;
+  // The plan of before, made now.
+  const Result<NodeState> late = AfterStep(MoveStep::kReserve, none_, state_, MovesIn(moved));
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().Text(),
+            "container app of pod x cannot be moved from CPUs 1-3 to 2-4: until the move ends, the "
+            "container has both, and containers of the shared pool that stay on NUMA node 1 "
+            "request its other CPUs; repeat the change; if that fails again, delete pods that stay "
+            "there");
 }
 
 }  // namespace

@@ -29,14 +29,15 @@ class HoldersTest : public ::testing::Test {
     };
   }
 
-  admission::NodeState state_ = admission::NodeState::Initial(testing::MakeNode());
+  admission::Node node_ = testing::MakeNode();
+  admission::NodeState state_ = admission::NodeState::Initial(node_);
   AdmissionRequest request_;
   std::set<std::string> ending_;
 };
 
 TEST_F(HoldersTest, NamesThePodThatIsEndingWithWhatItHas) {
   ending_ = {"old"};
-  EXPECT_EQ(DescribeHolders(state_, request_),
+  EXPECT_EQ(DescribeHolders(node_, state_, request_),
             ". Still assigned: pod default/old-pod (old), which is ending: container app has CPUs "
             "2-3, container app has example.com/gpu gpu0. A pod that is ending releases them when "
             "its last process has ended: wait, or end the processes that ignore SIGTERM");
@@ -45,29 +46,47 @@ TEST_F(HoldersTest, NamesThePodThatIsEndingWithWhatItHas) {
 TEST_F(HoldersTest, NamesThePodThatHasTheKubeletsDevice) {
   request_.pod = AppPod("new", 0, {{kGpu, "1"}});
   request_.kubelet_allocated = {{"app", {{kGpu, {"gpu1"}}}}};
-  EXPECT_EQ(DescribeHolders(state_, request_),
+  EXPECT_EQ(DescribeHolders(node_, state_, request_),
             ". Still assigned: pod default/beside-pod (beside): container app has example.com/gpu "
             "gpu1. Wait until these pods end, or delete them");
 }
 
 TEST_F(HoldersTest, NamesNoPodThatRunsOrHasNothingOfIt) {
-  EXPECT_EQ(DescribeHolders(state_, request_), "");
+  EXPECT_EQ(DescribeHolders(node_, state_, request_), "");
   ending_ = {"old", "new", "gone"};
   request_.pod = MakePod("new", {App("app", {})});
-  EXPECT_EQ(DescribeHolders(state_, request_), "");
+  EXPECT_EQ(DescribeHolders(node_, state_, request_), "");
   request_.describe = {};
-  EXPECT_EQ(DescribeHolders(state_, request_), "");
+  EXPECT_EQ(DescribeHolders(node_, state_, request_), "");
 }
 
 TEST_F(HoldersTest, NamesAllForAPodThatWaits) {
   request_.pod = AppPod("new", 2);
   state_.memory.assignments["beside"]["app"] = {{{0}, "memory", 1 << 20}};
-  EXPECT_EQ(DescribeHolders(state_, request_, /*all=*/true),
+  EXPECT_EQ(DescribeHolders(node_, state_, request_, /*all=*/true),
             ". Still assigned: pod default/beside-pod (beside): container app has 1048576 bytes of "
             "memory; pod default/old-pod (old): container app has CPUs 2-3. Wait until these pods "
             "end, or delete them");
   request_.pod = MakePod("new", {App("app", {})});
-  EXPECT_EQ(DescribeHolders(state_, request_, /*all=*/true), "");
+  EXPECT_EQ(DescribeHolders(node_, state_, request_, /*all=*/true), "");
+}
+
+// They leave fewer exclusive CPUs, and fewer shared ones of the NUMA node.
+TEST_F(HoldersTest, NamesPodsThatStayOnOneNumaNode) {
+  state_.cpu.assignments = {};
+  state_.cpu.shares[{"old", "app"}] = {.numa_id = 1, .millis = 3500};
+  ending_ = {"old"};
+  const std::string expected =
+      ". Still assigned: pod default/old-pod (old), which is ending: container app stays on NUMA "
+      "node 1 with 3500m CPU. ";
+  request_.pod = AppPod("new", 2);
+  EXPECT_EQ(DescribeHolders(node_, state_, request_).find(expected), 0U);
+  request_.pod = MakePod("new", {App("app", {})});
+  EXPECT_EQ(DescribeHolders(node_, state_, request_), "");
+  request_.pod.policies.shared_on_one_node = true;
+  EXPECT_EQ(DescribeHolders(node_, state_, request_), "");
+  node_.config.pod_policies = {PodPolicy::kSharedNumaNode};
+  EXPECT_EQ(DescribeHolders(node_, state_, request_).find(expected), 0U);
 }
 
 TEST_F(HoldersTest, NamesALimitedNumber) {
@@ -76,7 +95,7 @@ TEST_F(HoldersTest, NamesALimitedNumber) {
     state_.devices.allocations[{uid, "app"}][kGpu].devices[0] = {"gpu" + std::to_string(i)};
     ending_.insert(uid);
   }
-  const std::string text = DescribeHolders(state_, request_);
+  const std::string text = DescribeHolders(node_, state_, request_);
   EXPECT_NE(text.find("default/pod17-pod"), std::string::npos) << text;
   EXPECT_EQ(text.find("default/pod18-pod"), std::string::npos) << text;
   EXPECT_NE(text.find("; and 12 more pods"), std::string::npos) << text;

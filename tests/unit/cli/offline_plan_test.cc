@@ -205,6 +205,25 @@ TEST_F(OfflinePlanOfPods, IsUndecidedWherePodsOfOneNamespaceMayChoose) {
   EXPECT_EQ(PlanFrom(base, {"--scope", "pod"}).status, 0);
 }
 
+TEST_F(OfflinePlanOfPods, WhatTakesCpusIsUndecidedWherePodsMayShareThoseOfOneNode) {
+  Assign("3-4", "", "2");
+  const std::string config =
+      "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\npodPolicies: [sharedNUMANode]\n";
+  const testing::Printed taken = PlanFrom(config, {"--reserved-cpus", "0,1"});
+  EXPECT_EQ(taken.status, 1) << taken.out << taken.err;
+  EXPECT_TRUE(MovingNode::Has(
+      taken.out, "undecided: the change takes CPUs 1 from the shared pool, and the files do not"))
+      << taken.out;
+  EXPECT_TRUE(MovingNode::Has(taken.out, "start alignd")) << taken.out;
+  const testing::Printed moves =
+      PlanFrom(config, {"--reserved-cpus", "0,3", "--may-move", "if-needed"});
+  EXPECT_EQ(moves.status, 1) << moves.out << moves.err;
+  EXPECT_TRUE(MovingNode::Has(
+      moves.out, "! pod p app: cannot be satisfied: undecided: the files do not say which"))
+      << moves.out;
+  EXPECT_EQ(PlanFrom(config, {"--policy", "restricted"}).status, 0) << "no CPU is taken";
+}
+
 TEST_F(OfflinePlanOfPods, AScopeUnderWhichAPodMayNotStayIsUndecided) {
   Assign("1", "3", "4-5");
   const testing::Printed undecided = PlanFrom(kChoosing, {"--scope", "pod"});

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/scenario/simulation.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
@@ -301,6 +302,36 @@ TEST(PlannedNode, CountsPodsThatRun) {
   EXPECT_EQ(TextOf(node.Place(Shared("b", "9"))),
             "refused by scheduler: Insufficient cpu: 9 requested, 8500m of 39 free");
   EXPECT_FALSE(node.AddRunning(Requesting("c", {{"cpu", "30"}, {"memory", "1Gi"}})).ok());
+}
+
+// State files do not have the NUMA nodes whose CPUs they share: `a` and `b` can be on one, with
+// which `c` fits.
+TEST(PlannedNode, LeavesOpenWhereRunningPodsShareCpus) {
+  KubeletConfig config = PlanConfig();
+  config.topology_manager_policy = TopologyManagerPolicy::kNone;
+  config.pod_policies = {PodPolicy::kSharedNumaNode};
+  cpumanager::CpuState cpus;
+  cpus.default_set = *CpuSet::Parse("0-39");
+  NodeFiles files;
+  files.cpu_manager_state =
+      checkpoint::FormatCpuCheckpoint("static", cpus, checkpoint::StateForm::kPlain);
+  PlannedNode node = MakePlanned(PlanInput(), config, 110, files);
+  for (const auto& [name, cpu] :
+       {std::pair("a", "10"), std::pair("b", "9"), std::pair("c", "20")}) {
+    PlannedPod pod = Shared(name, cpu);
+    pod.pod.policies.shared_on_one_node = true;
+    const Result<Done> added = node.AddRunning(pod);
+    EXPECT_TRUE(added.ok()) << added.error().Text();
+  }
+  EXPECT_EQ(node.requested().pods(), 3);
+  EXPECT_EQ(TextOf(node.Place(Plain(AppPod("best-effort", {})))), "fits");
+  PlannedNode other = MakePlanned(PlanInput(), config, 110, files);
+  PlannedPod pod = Shared("a", "10");
+  pod.pod.policies.shared_on_one_node = true;
+  ASSERT_TRUE(other.AddRunning(pod).ok());
+  EXPECT_EQ(TextOf(other.Place(Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}})))
+                .find("undecided by scheduler: state files do not say"),
+            0U);
 }
 
 TEST(PlannedNode, KnowsPodsByTheirNames) {
