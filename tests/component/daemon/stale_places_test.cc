@@ -99,6 +99,25 @@ TEST_F(StalePlaces, AGrownContainerWaitsOnItsOriginalCpus) {
   EXPECT_EQ(ConditionsNow(ConditionType::kCpusetUpdateFailed).size(), 0U);
 }
 
+// Each is assigned what the other one is on, and the runtime does not say where `a` is. So nothing
+// is refuted; `a` may have been on its CPUs only if the file is true.
+TEST_F(StalePlaces, AContainerOfUnknownPlaceWaitsForOneThatIsKnownToBeOnItsCpus) {
+  Start();
+  const Running a = RunOne(PodConfig("a"), Pinned(3));
+  const Running b = RunOne(PodConfig("b"), Pinned(3));
+  StopDaemon();
+  WriteState({{"a", {4, 5, 6}}, {"b", {1, 2, 3}}});
+  runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::INTERNAL, "broken"}, a.container);
+  StartDaemon();
+  EXPECT_TRUE(Eventually([&] {
+    return CpusOf(a.container) == "4-6" && CpusOf(b.container) == "1-3";
+  })) << CpusOf(a.container)
+      << ", " << CpusOf(b.container);
+  EXPECT_EQ(PlacesOf(a.container), (Places{"1-3", "4-6"}));
+  EXPECT_EQ(PlacesOf(b.container), (Places{"4-6", "0,7-27", "1-3"}));
+  EXPECT_EQ(ConditionsNow(ConditionType::kStateRebuilt).size(), 0U);
+}
+
 // The other one cannot leave. The wait is reported, and names it.
 TEST_F(StalePlaces, AWaitThatLastsIsShown) {
   Start();
