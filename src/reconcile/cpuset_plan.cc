@@ -125,6 +125,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::No
   const MutexLock lock(mutex_);
   const Clock::time_point now = checked_ = Clock::now();
   NoteWaits(state, changes, too_early, now);
+  StepAside(state, changes, too_early);
   BreakCycle(state, footprints, changes, too_early);
   std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
     const bool settled = !wrong.contains(entry.first) && !applying_.contains(entry.first);
@@ -228,6 +229,24 @@ CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
     }
   }
   return too_early;
+}
+
+// While one waits in the shared pool, CPUs of the pool may be assigned to another container, which
+// cannot start before the first one has left them.
+void CpusetUpdater::StepAside(const admission::NodeState& state, std::vector<Change>& changes,
+                              Waits& waits) const {
+  const CpuSet pool = admission::SharedCpus(node_, state);
+  for (Change& change : changes) {
+    const ContainerKey& key = change.now.key;
+    if (change.applying || !waits.contains(change.id)) continue;
+    if (!state.cpu.RunsOnItsOwn(key) || state.cpu.moving.contains(key)) continue;
+    CpuSet staying = change.now.cpuset & pool;
+    if (staying.empty() || staying == change.now.cpuset) continue;
+    // If it has left as far as alignd can have it leave, another program keeps it elsewhere.
+    if (registry_.AppliedTo(change.id) == staying) continue;
+    change.cpuset = std::move(staying);
+    waits.erase(change.id);
+  }
 }
 
 // Containers that keep some of their CPUs leave the others first (Changes). So those that wait for

@@ -50,6 +50,30 @@ TEST_F(StalePlaces, ContainersOnTheCpusOfEachOtherChangePlaces) {
   EXPECT_EQ(ConditionsNow(ConditionType::kCpusetUpdateFailed).size(), 0U);
 }
 
+// `b` cannot leave the CPUs of `a`, so `a` stays in the shared pool, and new pods get CPUs of it.
+TEST_F(StalePlaces, AContainerThatWaitsInThePoolMakesRoomForNewPods) {
+  Start();
+  const Running a = RunOne(PodConfig("a"), Pinned(3));
+  const Running b = RunOne(PodConfig("b"), Pinned(4));
+  StopDaemon();
+  MoveAtRuntime(a.container, {8, 9, 10, 11});
+  MoveAtRuntime(b.container, {1, 2, 3});
+  MoveAtRuntime(a.container, {4, 5, 6, 7});
+  runtime_->SetFailure("UpdateContainerResources", {grpc::StatusCode::INTERNAL, "broken"},
+                       b.container);
+  StartDaemon();
+  EXPECT_TRUE(Eventually([&] { return CpusOf(a.container) == "0,8-27"; })) << CpusOf(a.container);
+  const Running next = RunOne(PodConfig("next"), Pinned(2));
+  EXPECT_EQ(CpusOf(next.container), "8-9");
+  EXPECT_EQ(CpusOf(a.container), "0,10-27");
+  EXPECT_EQ(CpusOf(b.container), "1-3");
+  runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
+  EXPECT_TRUE(Eventually([&] {
+    return CpusOf(a.container) == "1-3" && CpusOf(b.container) == "4-7";
+  })) << CpusOf(a.container)
+      << ", " << CpusOf(b.container);
+}
+
 // The only CPU of the shared pool is in use as well. A condition has said what waits for what
 // before.
 TEST_F(StalePlaces, WithoutOtherCpusOneOfTheContainersGoesFirst) {
