@@ -128,7 +128,8 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
     return one.NeedsCpus() || (one.asks_cpus && !questions->is_slow);
   };
   for (; next < pending.size() && !is_asked(pending[next]); ++next) {
-    if (questions->is_slow) pending[next].why_not = "not asked: an earlier answer came too late";
+    if (!pending[next].asks_cpus) continue;  // its mark is all that is compared
+    pending[next].why_not = "not asked: an earlier answer came too late";
   }
   if (next >= pending.size() || questions->failure) return std::exchange(questions->ready, {})();
   runtime_.FindSpec(pending[next].container.id,

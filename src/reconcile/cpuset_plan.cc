@@ -125,6 +125,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::No
   const MutexLock lock(mutex_);
   const Clock::time_point now = checked_ = Clock::now();
   NoteWaits(state, changes, too_early, now);
+  StepAside(state, changes, too_early);
   BreakCycle(state, footprints, changes, too_early);
   std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
     const bool settled = !wrong.contains(entry.first) && !applying_.contains(entry.first);
@@ -207,8 +208,11 @@ CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
     if (state.cpu.RunsOnItsOwn(key)) {
       const CpuSet added = Added(state, change);
       for (const Footprint& other : footprints) {
-        if (added.empty() || other.id == change.id) continue;
-        if (!IsOn(state, other, key, added, /*at_start=*/now.empty())) continue;
+        if (other.id == change.id) continue;
+        // If the state is not true, one that may be anywhere is not even on its original CPUs.
+        const bool is_found = now.empty() && other.is_listed && !other.cpuset.empty();
+        const CpuSet& cpus = is_found ? change.cpuset : added;
+        if (cpus.empty() || !IsOn(state, other, key, cpus, /*at_start=*/now.empty())) continue;
         too_early[change.id].push_back(&other);
       }
       continue;
@@ -227,6 +231,24 @@ CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
   return too_early;
 }
 
+// While one waits in the shared pool, CPUs of the pool may be assigned to another container, which
+// cannot start before the first one has left them.
+void CpusetUpdater::StepAside(const admission::NodeState& state, std::vector<Change>& changes,
+                              Waits& waits) const {
+  const CpuSet pool = admission::SharedCpus(node_, state);
+  for (Change& change : changes) {
+    const ContainerKey& key = change.now.key;
+    if (change.applying || !waits.contains(change.id)) continue;
+    if (!state.cpu.RunsOnItsOwn(key) || state.cpu.moving.contains(key)) continue;
+    CpuSet staying = change.now.cpuset & pool;
+    if (staying.empty() || staying == change.now.cpuset) continue;
+    // If it has left as far as alignd can have it leave, another program keeps it elsewhere.
+    if (registry_.AppliedTo(change.id) == staying) continue;
+    change.cpuset = std::move(staying);
+    waits.erase(change.id);
+  }
+}
+
 // Containers that keep some of their CPUs leave the others first (Changes). So those that wait for
 // each other are on none of their own, or it is not known where they are.
 void CpusetUpdater::BreakCycle(const admission::NodeState& state, const Footprints& footprints,
@@ -242,17 +264,23 @@ void CpusetUpdater::BreakCycle(const admission::NodeState& state, const Footprin
   }
   const std::vector<std::string> cycle = CycleIn(std::move(graph));
   if (cycle.empty()) return;
-  // One that may be anywhere is in the way of all others. One whose updates fail does not help.
+  std::map<std::string, CpuSet> steps;
+  for (const std::string& each : cycle) {
+    steps[each] = FirstStep(state, footprints, *by_id.at(each));
+  }
+  // One whose updates fail does not help. One that may be anywhere is in the way of all others, but
+  // if one was found on its CPUs, that one is on wrong CPUs for sure.
   const std::string& id =
       *std::ranges::min_element(cycle, {}, [&](const std::string& each) REQUIRES(mutex_) {
         const Change& change = *by_id.at(each);
-        return std::tuple(!change.now.cpuset.empty(), failures_.contains(each),
-                          change.cpuset.Count(), each);
+        const CpuSet& step = steps.at(each);
+        const bool goes_home = change.now.cpuset.empty() && change.cpuset.Contains(step);
+        return std::tuple(step.empty(), failures_.contains(each), !goes_home,
+                          change.now.cpuset.empty(), change.cpuset.Count(), each);
       });
   Change& change = *by_id.at(id);
-  CpuSet step = FirstStep(state, footprints, change);
-  if (!step.empty()) {
-    change.cpuset = std::move(step);
+  if (!steps.at(id).empty()) {
+    change.cpuset = steps.at(id);
   } else if (const auto wait = waits_.find(id);
              wait == waits_.end() || wait->second.shown.empty()) {
     return;  // others may still leave
@@ -261,16 +289,24 @@ void CpusetUpdater::BreakCycle(const admission::NodeState& state, const Footprin
   waits.erase(id);
 }
 
-// One that may be anywhere goes where it surely has been before: onto its original CPUs. Another
-// one goes into the shared pool, where it disturbs no container with exclusive CPUs.
+// One that may be anywhere goes onto its original CPUs, unless another one was found there. Others
+// go into the shared pool, where they disturb no container with exclusive CPUs.
 CpuSet CpusetUpdater::FirstStep(const admission::NodeState& state, const Footprints& footprints,
                                 const Change& change) const {
-  if (change.now.cpuset.empty()) return change.cpuset & state.cpu.OriginalOf(change.now.key);
+  if (change.now.cpuset.empty()) {
+    CpuSet home = change.cpuset & state.cpu.OriginalOf(change.now.key);
+    const bool is_free = std::ranges::none_of(footprints, [&](const Footprint& other) {
+      return other.id != change.id && other.is_listed && !other.cpuset.empty() &&
+             IsOn(state, other, change.now.key, home, /*at_start=*/true);
+    });
+    if (is_free && !home.empty()) return home;
+  }
   CpuSet step = admission::SharedCpus(node_, state);
   for (const Footprint& other : footprints) {
     if (other.id != change.id && state.cpu.RunsOnItsOwn(other.key)) step -= other.cpuset;
   }
-  return step;
+  // If it has gone there, another program keeps it elsewhere.
+  return registry_.AppliedTo(change.id) == step ? CpuSet() : step;
 }
 
 void CpusetUpdater::NoteWaits(const admission::NodeState& state, const std::vector<Change>& changes,

@@ -136,6 +136,10 @@ class CpusetUpdater {
   using Waits = std::map<std::string, std::vector<const ContainerRegistry::Footprint*>>;
   static Waits TooEarly(const admission::NodeState& state, const std::vector<Change>& changes,
                         const Footprints& footprints);
+  // Has containers with exclusive CPUs that wait in the shared pool leave what is not in it (any
+  // more).
+  void StepAside(const admission::NodeState& state, std::vector<Change>& changes,
+                 Waits& waits) const;
   // If containers wait for each other, has one of them go on, by a step that is in the way of none
   // of them.
   void BreakCycle(const admission::NodeState& state, const Footprints& footprints,

@@ -57,8 +57,8 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
 // no contradiction, nor is what only one program that moves containers explains.
 //
 // Memory and devices: a running container has other ones in it than in its mark; or a running
-// container has them by its mark, and the state has them for another one that does not run, or that
-// runs with a mark without them.
+// container has them by its mark, and the state has them for another one that does not run. With
+// devices, also for another one that runs with a mark without them.
 //
 // `containers`: all that run with an assignment in the state or in a mark. Empty: nothing is
 // refuted.

@@ -50,6 +50,30 @@ TEST_F(StalePlaces, ContainersOnTheCpusOfEachOtherChangePlaces) {
   EXPECT_EQ(ConditionsNow(ConditionType::kCpusetUpdateFailed).size(), 0U);
 }
 
+// `b` cannot leave the CPUs of `a`, so `a` stays in the shared pool, and new pods get CPUs of it.
+TEST_F(StalePlaces, AContainerThatWaitsInThePoolMakesRoomForNewPods) {
+  Start();
+  const Running a = RunOne(PodConfig("a"), Pinned(3));
+  const Running b = RunOne(PodConfig("b"), Pinned(4));
+  StopDaemon();
+  MoveAtRuntime(a.container, {8, 9, 10, 11});
+  MoveAtRuntime(b.container, {1, 2, 3});
+  MoveAtRuntime(a.container, {4, 5, 6, 7});
+  runtime_->SetFailure("UpdateContainerResources", {grpc::StatusCode::INTERNAL, "broken"},
+                       b.container);
+  StartDaemon();
+  EXPECT_TRUE(Eventually([&] { return CpusOf(a.container) == "0,8-27"; })) << CpusOf(a.container);
+  const Running next = RunOne(PodConfig("next"), Pinned(2));
+  EXPECT_EQ(CpusOf(next.container), "8-9");
+  EXPECT_EQ(CpusOf(a.container), "0,10-27");
+  EXPECT_EQ(CpusOf(b.container), "1-3");
+  runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
+  EXPECT_TRUE(Eventually([&] {
+    return CpusOf(a.container) == "1-3" && CpusOf(b.container) == "4-7";
+  })) << CpusOf(a.container)
+      << ", " << CpusOf(b.container);
+}
+
 // The only CPU of the shared pool is in use as well. A condition has said what waits for what
 // before.
 TEST_F(StalePlaces, WithoutOtherCpusOneOfTheContainersGoesFirst) {
@@ -97,6 +121,25 @@ TEST_F(StalePlaces, AGrownContainerWaitsOnItsOriginalCpus) {
   const Running next = RunOne(PodConfig("next"), Pinned(2));
   EXPECT_EQ(CpusOf(next.container), "10-11");
   EXPECT_EQ(ConditionsNow(ConditionType::kCpusetUpdateFailed).size(), 0U);
+}
+
+// Each is assigned what the other one is on, and the runtime does not say where `a` is. So nothing
+// is refuted; `a` may have been on its CPUs only if the file is true.
+TEST_F(StalePlaces, AContainerOfUnknownPlaceWaitsForOneThatIsKnownToBeOnItsCpus) {
+  Start();
+  const Running a = RunOne(PodConfig("a"), Pinned(3));
+  const Running b = RunOne(PodConfig("b"), Pinned(3));
+  StopDaemon();
+  WriteState({{"a", {4, 5, 6}}, {"b", {1, 2, 3}}});
+  runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::INTERNAL, "broken"}, a.container);
+  StartDaemon();
+  EXPECT_TRUE(Eventually([&] {
+    return CpusOf(a.container) == "4-6" && CpusOf(b.container) == "1-3";
+  })) << CpusOf(a.container)
+      << ", " << CpusOf(b.container);
+  EXPECT_EQ(PlacesOf(a.container), (Places{"1-3", "4-6"}));
+  EXPECT_EQ(PlacesOf(b.container), (Places{"4-6", "0,7-27", "1-3"}));
+  EXPECT_EQ(ConditionsNow(ConditionType::kStateRebuilt).size(), 0U);
 }
 
 // The other one cannot leave. The wait is reported, and names it.

@@ -74,6 +74,34 @@ TEST_F(StaleState, AContainerThatCouldNotBeComparedIsNamed) {
   EXPECT_NE(message.find("broken"), std::string::npos) << message;
 }
 
+// `d` has a device and no CPUs of its own, so its mark is compared, and nothing else has to be.
+TEST_F(StaleState, AfterALateAnswerOnlyContainersWithCpusAreNamed) {
+  Start();
+  StartGpus();
+  RunOne(PodConfig("a"), Pinned(3));
+  RunOne(PodConfig("b"), Pinned(4));
+  const Running c = RunOne(PodConfig("c"), Pinned(1));
+  RunOne(PodConfig("d", "",
+                   R"({"app":{"limits":{"cpu":"1500m","memory":"100Mi","nvidia.com/gpu":1}}})"),
+         podsource::Kubelet(1500, 1500, 100 * podsource::kMi, "app"));
+  RunOne(PodConfig("e"), Pinned(1));
+  StopDaemon();
+  WriteState({{"a", {5, 6, 7}}, {"b", {1, 2, 3, 4}}, {"c", {8}}, {"e", {9}}});
+  runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::DEADLINE_EXCEEDED, "late"},
+                       c.container);
+  StartDaemon();
+  ASSERT_TRUE(Eventually([&] { return !ConditionsNow(ConditionType::kStateRebuilt).empty(); }));
+  const std::string message = ConditionsNow(ConditionType::kStateRebuilt)[0].message();
+  EXPECT_NE(message.find("not compared with the runtime for 2 containers (container app of pod "
+                         "default/pod-c: "),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("; container app of pod default/pod-e: not asked: an earlier answer came "
+                         "too late)"),
+            std::string::npos)
+      << message;
+}
+
 // A pod that is created again, with the same UID, gets other devices and other memory.
 TEST_F(StaleState, ABackupOfBeforeAnotherAllocationChangesNothingForRunningContainers) {
   const std::string config = StaticConfig(
