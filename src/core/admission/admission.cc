@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/node_shares.h"
@@ -53,7 +54,12 @@ class PodAdmission {
         free_pod_(own ? own->free_pod : pod),
         preferred_(preferred),
         alignment_(alignment),
-        next_(state) {}
+        next_(state) {
+    // Exclusive CPUs come in place of what a container has shared of a NUMA node until now.
+    for (const Container& container : pod.containers) {
+      if (RequestsCpus(node, pod, container)) next_.cpu.shares.erase({pod.uid, container.name});
+    }
+  }
 
   Admission Run(const NodeState& before) {
     const std::optional<Refusal> refusal = Decide();

@@ -90,9 +90,9 @@ TEST_F(OwnSharingNode, AWholeNumberOfSharedCpusIsOfOneNumaNode) {
   EXPECT_EQ(DescribePodPolicy(none_, pod),
             "annotation prefer-shared-cpus: shared CPUs for app; single-numa-node of annotation "
             "alignd.io/shared-cpus");
-  ASSERT_EQ(Place(none_, Mixed("a", "2")), "app of NUMA node 1 (2000m), log 1");
+  ASSERT_EQ(Place(none_, Mixed("a", "2")), "app of NUMA node 1 (2000m), log 4");
   EXPECT_EQ(Place(none_, Exclusive("big", "5")), "UnexpectedAdmissionError");
-  EXPECT_EQ(Place(none_, Exclusive("fits", "4")), "app 2-5");
+  EXPECT_EQ(Place(none_, Exclusive("fits", "4")), "app 1-3,5");
   Pod labelled = Exclusive("b", "1");
   labelled.policies.shared_on_one_node = true;
   ReadSharingLabel(kQosClassLabel, "LS", labelled.policies.sharing);
@@ -140,7 +140,7 @@ TEST_F(OwnSharingNode, TheNamespaceDecides) {
 
 // A running container stays while pods of any namespace can ask for it.
 TEST_F(OwnSharingNode, EndsWithTheLastNamespace) {
-  ASSERT_EQ(Place(none_, Mixed("a", "2")), "app of NUMA node 1 (2000m), log 1");
+  ASSERT_EQ(Place(none_, Mixed("a", "2")), "app of NUMA node 1 (2000m), log 4");
   KubeletConfig config = ConfigWith({});
   config.namespace_policies = {{{"team-a"}, {PodPolicy::kSharedNumaNode}}};
   const Node other = NodeOf(config);
@@ -156,21 +156,21 @@ TEST_F(OwnSharingNode, EndsWithTheLastNamespace) {
 
 TEST_F(OwnSharingNode, KeepsWhatItHasWhenItIsCreatedAgain) {
   Pod pod = Mixed("a", "2");
-  ASSERT_EQ(Place(none_, pod), "app of NUMA node 1 (2000m), log 1");
+  ASSERT_EQ(Place(none_, pod), "app of NUMA node 1 (2000m), log 4");
   const NodeState before = state_;
-  EXPECT_EQ(Place(none_, pod), "app of NUMA node 1 (2000m), log 1");
+  EXPECT_EQ(Place(none_, pod), "app of NUMA node 1 (2000m), log 4");
   EXPECT_EQ(state_, before);
   // Without the annotation, it gets exclusive CPUs in place of its share.
   pod.policies.sharing = {};
-  EXPECT_EQ(Place(none_, pod), "app 2-3, log 1");
+  EXPECT_EQ(Place(none_, pod), "app 1-2, log 4");
   EXPECT_TRUE(state_.cpu.shares.empty());
   // With it again, it keeps them.
-  EXPECT_EQ(Place(none_, Mixed("a", "2")), "app 2-3, log 1");
+  EXPECT_EQ(Place(none_, Mixed("a", "2")), "app 1-2, log 4");
   EXPECT_TRUE(state_.cpu.shares.empty());
 }
 
 TEST_F(OwnSharingNode, IsAdoptedFromItsMarkAndNotResized) {
-  ASSERT_EQ(Place(none_, Mixed("a", "2")), "app of NUMA node 1 (2000m), log 1");
+  ASSERT_EQ(Place(none_, Mixed("a", "2")), "app of NUMA node 1 (2000m), log 4");
   const ContainerKey key{"a", "app"};
   const MarkedContainer running{
       .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};

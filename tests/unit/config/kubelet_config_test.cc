@@ -240,16 +240,16 @@ TEST(KubeletConfig, RefusesWrongValues) {
        "podPolicies[0]: \"numaTopologyPolicies\" is no policy that pods can choose; did you mean "
        "numaTopologyPolicy?"},
       {R"({"numaAllocateStrategy":"most"})",
-       "numaAllocateStrategy: \"most\" is not \"MostAllocated\" or \"LeastAllocated\""},
+       "numaAllocateStrategy: \"most\" is not \"MostAllocated\" or \"LeastAllocated\"; did you "
+       "mean MostAllocated?"},
       {R"({"numaAllocateStrategy":"DistributeEvenly"})",
        "numaAllocateStrategy: \"DistributeEvenly\" is not \"MostAllocated\" or \"LeastAllocated\"; "
        "set distribute-cpus-across-numa in cpuManagerPolicyOptions"},
       {R"({"podPolicies":"off"})", "podPolicies: \"off\" is not a list"},
       {R"({"namespacePolicies":{"a":[]}})", "namespacePolicies: object is not a list"},
       {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":["numa"]}]})",
-       "namespacePolicies[0].podPolicies[0]: \"numa\" is no policy that pods can choose; known are "
-       "numaTopologyPolicy, cpuBindPolicy, cpuExclusivePolicy, resourceStatus, qosClass, "
-       "prefer-shared-cpus"},
+       "namespacePolicies[0].podPolicies[0]: \"numa\" is no policy that pods can choose; did you "
+       "mean numaTopologyPolicy?"},
       {R"({"namespacePolicies":[{"namespaces":["a"]}]})",
        "namespacePolicies[0].podPolicies: is missing"},
       {R"({"namespacePolicies":[{"podPolicies":[]}]})",
