@@ -87,9 +87,9 @@ TEST(OwnNumaProperty, TheStrategyTakesTheFullestOrTheEmptiestNumaNode) {
     const auto policy = random.OneOf<TopologyManagerPolicy>(
         {TopologyManagerPolicy::kSingleNumaNode, TopologyManagerPolicy::kRestricted,
          TopologyManagerPolicy::kBestEffort, TopologyManagerPolicy::kNone});
-    const Node node = NumaNodeOf(
-        machine, policy,
-        most ? NumaAllocateStrategy::kMostAllocated : NumaAllocateStrategy::kLeastAllocated);
+    const Node node =
+        NumaNodeOf(machine, policy,
+                   most ? NumaAllocateStrategy::kFullestNode : NumaAllocateStrategy::kEmptiestNode);
     const Node plain = NumaNodeOf(machine, policy, NumaAllocateStrategy::kNone);
     const NodeState state = StateOfOthers(node, random);
     const int count = random.Number(1, 4);

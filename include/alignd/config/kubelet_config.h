@@ -31,7 +31,7 @@ enum class MemoryManagerPolicy { kNone, kStatic };
 // Which NUMA node a pod gets that several would suit equally: that with the fewest or the most free
 // CPUs. kNone: as the kubelet, that with the lowest number.
 // Source: koordinator apis/extension/numa_aware.go, NUMAAllocateStrategy.
-enum class NumaAllocateStrategy { kNone, kMostAllocated, kLeastAllocated };
+enum class NumaAllocateStrategy { kNone, kFullestNode, kEmptiestNode };
 
 // Which kubelet's rules and forms of the state files apply where releases differ. 1.20: its merge
 // of hints. 1.36: as 1.37, but state files without `data`.

@@ -100,7 +100,7 @@ std::vector<CpuSet> PlacesByStrategy(const Node& node, const NodeState& state) {
     for (const CpuGroup& socket : node.machine.sockets()) {
       if (socket.cpus.Intersects(place)) in_sockets += free.CountCommon(socket.cpus);
     }
-    const int sign = strategy == NumaAllocateStrategy::kMostAllocated ? 1 : -1;
+    const int sign = strategy == NumaAllocateStrategy::kFullestNode ? 1 : -1;
     return std::pair(sign * free.CountCommon(place), sign * in_sockets);
   };
   for (const CpuGroup& numa : node.machine.numa_groups()) places.push_back(numa.cpus);

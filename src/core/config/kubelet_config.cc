@@ -69,9 +69,9 @@ std::string_view ToString(NumaAllocateStrategy strategy) {
   switch (strategy) {
     case NumaAllocateStrategy::kNone:
       return "";
-    case NumaAllocateStrategy::kMostAllocated:
+    case NumaAllocateStrategy::kFullestNode:
       return "MostAllocated";
-    case NumaAllocateStrategy::kLeastAllocated:
+    case NumaAllocateStrategy::kEmptiestNode:
       break;
   }
   return "LeastAllocated";

@@ -139,8 +139,8 @@ Result<Done> ReadTopologyScope(const View& top, KubeletConfig& config) {
 
 Result<Done> ReadStrategy(const View& top, KubeletConfig& config) {
   constexpr std::string_view kKey = "numaAllocateStrategy";
-  constexpr std::array kStrategies = {NumaAllocateStrategy::kMostAllocated,
-                                      NumaAllocateStrategy::kLeastAllocated};
+  constexpr std::array kStrategies = {NumaAllocateStrategy::kFullestNode,
+                                      NumaAllocateStrategy::kEmptiestNode};
   Result<Done> read = ReadChoice(top, kKey, kStrategies, config.numa_allocate_strategy);
   if (read.ok() || *ReadString(top, kKey) != "DistributeEvenly") return read;
   Error error = read.error();

@@ -15,8 +15,8 @@ namespace alignd::placement {
 // Mostly on nodes that have no policy of their own: on others, few pods fit that choose one.
 inline void LetPodsChoose(KubeletConfig& config, Random& random) {
   config.numa_allocate_strategy = random.OneOf<NumaAllocateStrategy>(
-      {NumaAllocateStrategy::kNone, NumaAllocateStrategy::kNone,
-       NumaAllocateStrategy::kMostAllocated, NumaAllocateStrategy::kLeastAllocated});
+      {NumaAllocateStrategy::kNone, NumaAllocateStrategy::kNone, NumaAllocateStrategy::kFullestNode,
+       NumaAllocateStrategy::kEmptiestNode});
   if (!random.OnceIn(3)) return;
   config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
   if (random.OnceIn(2)) {

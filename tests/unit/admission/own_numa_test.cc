@@ -125,19 +125,19 @@ TEST_F(OwnNumaTest, TheStrategyChoosesAmongNumaNodesThatSuitEqually) {
     return CpusIn(node, state, Asking(cpus, false));
   };
   for (const auto policy : {TopologyManagerPolicy::kSingleNumaNode, TopologyManagerPolicy::kNone}) {
-    EXPECT_EQ(cpus_with(policy, Strategy::kMostAllocated, 1), "7");
-    EXPECT_EQ(cpus_with(policy, Strategy::kMostAllocated, 2), "2-3");
-    EXPECT_EQ(cpus_with(policy, Strategy::kLeastAllocated, 1), "9");
-    EXPECT_EQ(cpus_with(policy, Strategy::kLeastAllocated, 3), "9-11");
+    EXPECT_EQ(cpus_with(policy, Strategy::kFullestNode, 1), "7");
+    EXPECT_EQ(cpus_with(policy, Strategy::kFullestNode, 2), "2-3");
+    EXPECT_EQ(cpus_with(policy, Strategy::kEmptiestNode, 1), "9");
+    EXPECT_EQ(cpus_with(policy, Strategy::kEmptiestNode, 3), "9-11");
   }
   EXPECT_EQ(cpus_with(TopologyManagerPolicy::kSingleNumaNode, Strategy::kNone, 1), "2");
-  EXPECT_EQ(cpus_with(TopologyManagerPolicy::kBestEffort, Strategy::kLeastAllocated, 6),
+  EXPECT_EQ(cpus_with(TopologyManagerPolicy::kBestEffort, Strategy::kEmptiestNode, 6),
             cpus_with(TopologyManagerPolicy::kBestEffort, Strategy::kNone, 6));
 }
 
 // What a pod asks for comes before the order.
 TEST_F(OwnNumaTest, ThePodsExclusivePolicyComesBeforeTheStrategy) {
-  const Node node = NodeOf(TopologyManagerPolicy::kSingleNumaNode, Strategy::kMostAllocated);
+  const Node node = NodeOf(TopologyManagerPolicy::kSingleNumaNode, Strategy::kFullestNode);
   NodeState state = StateWith(node, {{"b", "4-6"}});
   state.chosen_policies["b"] = PodPolicies{.exclusive = CpuExclusivePolicy::kNumaNodeLevel};
   Pod pod = Asking(1, false);

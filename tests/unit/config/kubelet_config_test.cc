@@ -43,7 +43,7 @@ TEST(KubeletConfig, ReadsEveryHonouredField) {
   expected.reserved_memory = {{0, {{"memory", Amount("100Mi")}}},
                               {3, {{"memory", Amount("1Gi")}, {"hugepages-2Mi", Amount("2Mi")}}}};
   expected.compatibility = Compatibility::k1_20;
-  expected.numa_allocate_strategy = NumaAllocateStrategy::kMostAllocated;
+  expected.numa_allocate_strategy = NumaAllocateStrategy::kFullestNode;
   expected.namespace_policies = {{{"team-a", "batch-*"}, {PodPolicy::kCpuBindPolicy}},
                                  {{"team-*"}, {}}};
   expected.pod_policies = {PodPolicy::kNumaTopologyPolicy};
