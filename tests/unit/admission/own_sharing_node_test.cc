@@ -203,7 +203,7 @@ TEST_F(OwnSharingNode, CountsAsOnSeveralNumaNodes) {
 // CPUs that back requests of shared containers are not free.
 TEST_F(OwnSharingNode, TheStrategyCountsFreeCpus) {
   KubeletConfig config = AllAllowed();
-  config.numa_allocate_strategy = NumaAllocateStrategy::kMostAllocated;
+  config.numa_allocate_strategy = NumaAllocateStrategy::kFullestNode;
   const Node node = NodeOf(config);
   Pod pod = Mixed("a", "2");
   pod.containers.pop_back();
