@@ -41,9 +41,14 @@ struct ObjectView {
 // Puts what containers have been assigned into the state of the empty node.
 void Apply(const ObjectView& view, const admission::Node& node, admission::NodeState& state);
 
-// Resources of which it is no longer known what is free on each NUMA node: `cpu`, and names of
-// devices. With each, why.
-using BlurredResources = std::map<std::string, std::string>;
+// Why it is no longer known what is free of a resource on each NUMA node.
+struct Blurred {
+  std::string why;
+  bool only_places = false;  // how much is free in all is known: enough for pods that do not align
+};
+
+// By `cpu`, and the names of devices.
+using BlurredResources = std::map<std::string, Blurred>;
 
 // Why the node cannot decide about the pod, whatever is free; empty: it can. `pod` as from
 // admission::OnThisNode.

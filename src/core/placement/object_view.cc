@@ -58,6 +58,7 @@ class Follower {
         state_(state),
         pod_(pod),
         aligns_(TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone),
+        others_may_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kNumaTopologyPolicy)),
         blurred_(blurred) {}
 
   // Whether the container's decision depends on what is not known. With scope pod, all containers
@@ -65,7 +66,7 @@ class Follower {
   std::string WhyUnknown(const Container& container, const BlurredResources& blurred) const {
     for (const std::string& resource : PlacedResources(node_, state_, pod_, container)) {
       const auto found = blurred.find(resource);
-      if (found != blurred.end()) return found->second;
+      if (found != blurred.end() && Concerns(found->second)) return found->second.why;
     }
     return {};
   }
@@ -73,8 +74,8 @@ class Follower {
   // With full-pcpus-only, each container counts the free cores that those before it have left.
   std::string WhyUnknownCores(const Container& container) const {
     const auto found = blurred_.find(kCpu);
-    return found == blurred_.end() || ExclusiveCpuCount(pod_, container) == 0 ? std::string()
-                                                                              : found->second;
+    if (found == blurred_.end() || !Concerns(found->second)) return {};
+    return ExclusiveCpuCount(pod_, container) == 0 ? std::string() : found->second.why;
   }
 
   void Allocated(const Container& container, const admission::ContainerDecision& decision) {
@@ -85,20 +86,26 @@ class Follower {
 
   // Init containers keep what later containers have not reused, which can be any part of it.
   void Ended() {
-    for (const std::string& resource : of_init_) Blur(resource, ReusedBy());
+    for (const std::string& resource : of_init_) BlurAmount(resource);
   }
 
   const BlurredResources& blurred() const { return blurred_; }
 
  private:
-  void Blur(const std::string& resource, std::string why) {
-    blurred_.try_emplace(resource, std::move(why));
+  bool Concerns(const Blurred& blurred) const { return aligns_ || !blurred.only_places; }
+
+  void BlurPlaces(const std::string& resource, std::string why) {
+    blurred_.try_emplace(resource, Blurred{std::move(why), /*only_places=*/true});
   }
 
-  std::string ReusedBy() const {
-    return "pod " + pod_.name_space + "/" + pod_.name +
-           " has init containers: what its other containers reuse of theirs is the node's choice" +
-           kAskAgain;
+  void BlurAmount(const std::string& resource) {
+    Blurred& blurred = blurred_[resource];
+    if (!blurred.why.empty() && !blurred.only_places) return;
+    blurred = {"pod " + pod_.name_space + "/" + pod_.name +
+                   " has init containers: what its other containers reuse of theirs is the node's "
+                   "choice" +
+                   kAskAgain,
+               /*only_places=*/false};
   }
 
   // Whether all of it comes from one NUMA node. best-effort can merge hints to a node that has not
@@ -115,22 +122,23 @@ class Follower {
 
   void Allocated(const Container& container, const admission::ContainerDecision& decision,
                  const std::string& resource) {
-    if (aligns_ && node_.machine.numa_count() > 1 && !IsOnOneNode(decision, resource)) {
-      Blur(resource, ManyNodes(resource, pod_));
+    const bool is_asked_for = aligns_ || others_may_;
+    if (is_asked_for && node_.machine.numa_count() > 1 && !IsOnOneNode(decision, resource)) {
+      BlurPlaces(resource, ManyNodes(resource, pod_));
     }
-    if (resource != kCpu && aligns_ &&
+    if (resource != kCpu && is_asked_for &&
         (view_.summed_devices.contains(resource) || !IsOnSingleNodes(state_, resource))) {
-      Blur(resource, resource +
-                         ": some of its devices may be on several NUMA nodes, or on none. "
-                         "Which ones pod " +
-                         pod_.name_space + "/" + pod_.name + " has is the node's choice" +
-                         kAskAgain);
+      BlurPlaces(resource, resource +
+                               ": some of its devices may be on several NUMA nodes, or on none. "
+                               "Which ones pod " +
+                               pod_.name_space + "/" + pod_.name + " has is the node's choice" +
+                               kAskAgain);
     }
     if (container.kind == ContainerKind::kInit) {
       of_init_.insert(resource);
     } else if (of_init_.contains(resource)) {
       // The first one after the init containers has all of their NUMA nodes, whatever it reuses.
-      Blur(resource, ReusedBy());
+      BlurAmount(resource);
     }
   }
 
@@ -139,6 +147,7 @@ class Follower {
   const NodeState& state_;
   const Pod& pod_;
   const bool aligns_;
+  const bool others_may_;  // by a policy of their own
   BlurredResources blurred_;
   std::set<std::string> of_init_;  // resources that an init container was allocated
 };
@@ -159,8 +168,7 @@ bool NeedsCpuNumbers(const Node& node, const Pod& pod) {
   const bool is_by_option =
       chosen.required_bind == CpuBindPolicy::kFullPcpus && node.cpu->options.full_pcpus_only;
   const bool is_bound = chosen.required_bind && !is_by_option;
-  return is_bound || chosen.exclusive || admission::IsDecided(node, pod) ||
-         admission::IsKeptApart(node, pod);
+  return is_bound || chosen.exclusive || admission::IsDecided(node, pod);
 }
 
 }  // namespace
@@ -206,9 +214,10 @@ std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeStat
                           return ExclusiveCpuCount(pod, one) > 0;
                         });
   if (has_cpus && !view.unknown_cpus.empty()) return view.unknown_cpus;
-  if (has_cpus && NeedsCpuNumbers(node, pod)) {
-    return "the annotations of the pod ask for more of its CPUs than their number: the object does "
-           "not say which CPUs are free; give the output of alignctl topology -o json, made on "
+  if ((has_cpus && NeedsCpuNumbers(node, pod)) || admission::IsKeptApart(node, pod)) {
+    return "the annotations of the pod ask for more than a number of CPUs: the object does not say "
+           "which CPUs are free and which pods have the others; give the output of alignctl "
+           "topology -o json, made on "
            "that node, with its state files";
   }
   if (node.cpu && std::ranges::any_of(pod.containers, [&](const auto& one) {

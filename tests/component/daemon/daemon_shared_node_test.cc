@@ -165,7 +165,7 @@ TEST_F(DaemonSharedNode, KeepARequestThatIsMoreThanSharesCanSay) {
   container.mutable_linux()->mutable_resources()->set_cpu_shares(262'144);
   running_["a"] = RunOne(pod, container);
   ASSERT_EQ(CpusOf(running_["a"].container), "300-599");
-  EXPECT_EQ(CpusOf(RunOne(PodConfig("x"), Pinned(20)).container), "1-20");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("x"), Pinned(20)).container), "300-319");
   v1::UpdateContainerResourcesRequest request;
   request.set_container_id(running_["a"].container);
   *request.mutable_linux() = container.linux().resources();

@@ -51,7 +51,7 @@ TEST_F(StalePlaces, ContainersOnTheCpusOfEachOtherChangePlaces) {
 }
 
 // `b` cannot leave the CPUs of `a`, so `a` stays in the shared pool, and new pods get CPUs of it.
-TEST_F(StalePlaces, AContainerThatWaitsInThePoolMakesRoomForNewPods) {
+TEST_F(StalePlaces, AContainerThatWaitsInThePoolLeavesTheCpusOfNewPods) {
   Start();
   const Running a = RunOne(PodConfig("a"), Pinned(3));
   const Running b = RunOne(PodConfig("b"), Pinned(4));
