@@ -161,6 +161,11 @@ std::vector<ContainerKey> MakeWay(const Node& node, const Running& running,
     DropMemory(*yields, next);
     yielding.push_back(*yields);
   }
+  // Those that were no help, beside one that was.
+  std::erase_if(yielding, [&](const ContainerKey& key) {
+    return !booked.pods.contains(key.pod_uid) &&
+           memorymanager::AdoptContainer(key, *booked.Find(key), next).ok();
+  });
   booked = std::move(next);
   return yielding;
 }

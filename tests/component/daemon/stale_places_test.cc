@@ -10,7 +10,17 @@
 namespace alignd::daemon {
 namespace {
 
-class StalePlaces : public StaleState {};
+class StalePlaces : public StaleState {
+ protected:
+  // In the end, both containers are on these CPUs.
+  void ExpectOn(const Running& one, const std::string& cpus, const Running& other,
+                const std::string& cpus_of_other) {
+    EXPECT_TRUE(Eventually([&] {
+      return CpusOf(one.container) == cpus && CpusOf(other.container) == cpus_of_other;
+    })) << CpusOf(one.container)
+        << ", " << CpusOf(other.container);
+  }
+};
 
 using std::chrono::milliseconds;
 
@@ -39,10 +49,7 @@ TEST_F(StalePlaces, ContainersOnTheCpusOfEachOtherChangePlaces) {
   MoveAtRuntime(b.container, {1, 2, 3});
   MoveAtRuntime(a.container, {4, 5, 6, 7});
   StartDaemon();
-  EXPECT_TRUE(Eventually([&] {
-    return CpusOf(a.container) == "1-3" && CpusOf(b.container) == "4-7";
-  })) << CpusOf(a.container)
-      << ", " << CpusOf(b.container);
+  ExpectOn(a, "1-3", b, "4-7");
   EXPECT_EQ(PlacesOf(a.container), (Places{"1-3", "8-11", "4-7", "0,8-27", "1-3"}));
   EXPECT_EQ(PlacesOf(b.container), (Places{"4-7", "1-3", "4-7"}));
   const Running next = RunOne(PodConfig("next"), Pinned(2));
@@ -68,10 +75,7 @@ TEST_F(StalePlaces, AContainerThatWaitsInThePoolLeavesTheCpusOfNewPods) {
   EXPECT_EQ(CpusOf(a.container), "0,10-27");
   EXPECT_EQ(CpusOf(b.container), "1-3");
   runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
-  EXPECT_TRUE(Eventually([&] {
-    return CpusOf(a.container) == "1-3" && CpusOf(b.container) == "4-7";
-  })) << CpusOf(a.container)
-      << ", " << CpusOf(b.container);
+  ExpectOn(a, "1-3", b, "4-7");
 }
 
 // The only CPU of the shared pool is in use as well. A condition has said what waits for what
@@ -95,10 +99,7 @@ TEST_F(StalePlaces, WithoutOtherCpusOneOfTheContainersGoesFirst) {
   runtime_->SetFailure("UpdateContainerResources", {grpc::StatusCode::INTERNAL, "broken"},
                        rest.container);
   StartDaemon();
-  EXPECT_TRUE(Eventually([&] {
-    return CpusOf(a.container) == "1-3" && CpusOf(b.container) == "4-7";
-  })) << CpusOf(a.container)
-      << ", " << CpusOf(b.container);
+  ExpectOn(a, "1-3", b, "4-7");
   EXPECT_EQ(PlacesOf(a.container), (Places{"1-3", "8-11", "4-7", "1-3"}));
 }
 
@@ -113,10 +114,7 @@ TEST_F(StalePlaces, AGrownContainerWaitsOnItsOriginalCpus) {
   WriteOriginals("b", {4, 5, 6, 7});
   MoveAtRuntime(a.container, {8, 9, 10});
   StartDaemon();
-  EXPECT_TRUE(Eventually([&] {
-    return CpusOf(a.container) == "1-3" && CpusOf(b.container) == "4-9";
-  })) << CpusOf(a.container)
-      << ", " << CpusOf(b.container);
+  ExpectOn(a, "1-3", b, "4-9");
   EXPECT_EQ(PlacesOf(b.container), (Places{"4-7", "4-9"}));
   const Running next = RunOne(PodConfig("next"), Pinned(2));
   EXPECT_EQ(CpusOf(next.container), "10-11");
@@ -133,10 +131,7 @@ TEST_F(StalePlaces, AContainerOfUnknownPlaceWaitsForOneThatIsKnownToBeOnItsCpus)
   WriteState({{"a", {4, 5, 6}}, {"b", {1, 2, 3}}});
   runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::INTERNAL, "broken"}, a.container);
   StartDaemon();
-  EXPECT_TRUE(Eventually([&] {
-    return CpusOf(a.container) == "4-6" && CpusOf(b.container) == "1-3";
-  })) << CpusOf(a.container)
-      << ", " << CpusOf(b.container);
+  ExpectOn(a, "4-6", b, "1-3");
   EXPECT_EQ(PlacesOf(a.container), (Places{"1-3", "4-6"}));
   EXPECT_EQ(PlacesOf(b.container), (Places{"4-6", "0,7-27", "1-3"}));
   EXPECT_EQ(ConditionsNow(ConditionType::kStateRebuilt).size(), 0U);
@@ -163,10 +158,7 @@ TEST_F(StalePlaces, AWaitThatLastsIsShown) {
   }));
   EXPECT_EQ(CpusOf(b.container), "8-10");
   runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
-  EXPECT_TRUE(Eventually([&] {
-    return CpusOf(a.container) == "1-3" && CpusOf(b.container) == "4-7";
-  })) << CpusOf(a.container)
-      << ", " << CpusOf(b.container);
+  ExpectOn(a, "1-3", b, "4-7");
   EXPECT_TRUE(
       Eventually([&] { return ConditionsNow(ConditionType::kCpusetUpdateFailed).empty(); }));
 }
@@ -185,10 +177,7 @@ TEST_F(StalePlaces, AContainerThatSharesACpuWaitsAsWell) {
   MoveAtRuntime(a.container, {8, 9, 10});
   runtime_->SetDelay("UpdateContainerResources", milliseconds(200), a.container);
   StartDaemon();
-  EXPECT_TRUE(Eventually([&] {
-    return CpusOf(a.container) == "1-3" && CpusOf(c.container) == "8";
-  })) << CpusOf(a.container)
-      << ", " << CpusOf(c.container);
+  ExpectOn(a, "1-3", c, "8");
   EXPECT_EQ(CpusOf(b.container), "4-7");
 }
 

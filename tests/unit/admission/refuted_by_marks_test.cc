@@ -132,6 +132,16 @@ TEST_F(RefutedByMarks, MemoryOfWhatDoesNotRunGivesWay) {
   EXPECT_EQ(MemoryNow("b"), "1: 6");
 }
 
+// `a`, which is looked at first, is not enough.
+TEST_F(RefutedByMarks, OnlyWhatIsNeededGivesWay) {
+  HasMemory("a", 1, 1);
+  HasMemory("c", 1, 6);
+  EXPECT_EQ(Refuted({WithMemory("b", 1, 6)}).size(), 1U);
+  EXPECT_EQ(MemoryNow("a"), "1: 1");
+  EXPECT_EQ(MemoryNow("c"), "");
+  EXPECT_EQ(MemoryNow("b"), "1: 6");
+}
+
 TEST_F(RefutedByMarks, MemoryOfWhatDoesNotRunStaysIfThereIsEnough) {
   HasMemory("ended", 1, 2);
   HasMemory("elsewhere", 0, 2);
