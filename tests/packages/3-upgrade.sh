@@ -28,9 +28,18 @@ expect "the state file is the same" "$saved" "$(cat $state/cpu_manager_state)"
 expect_part "the configuration is the administrator's" "cpuManagerPolicy: static" \
   "$(cat /etc/alignd/kubelet-config.yaml)"
 
+# The version before, with the containers that run.
+before=$(pid_of_alignd)
+succeeds "alignd: goes back to the version before" dpkg --force-confold -i "$(package alignd)"
+if [ "$(pid_of_alignd)" = "$before" ]; then fails "... it was restarted"; else passes "... it was restarted"; fi
+succeeds "... calls are answered" kubelet list
+expect "... the exclusive container was not restarted" "$container" "$(process_of $exclusive)"
+expect "... the exclusive pod has its CPU" "$own" "$(cpus_of $exclusive)"
+expect "... the state file is the same" "$saved" "$(cat $state/cpu_manager_state)"
+
 # What the administrator has switched off stays off.
 systemctl disable --now alignd.socket alignd.service 2>/dev/null
-succeeds "a disabled alignd: is upgraded" dpkg --force-confold -i "$(package alignd)"
+succeeds "a disabled alignd: is upgraded" dpkg --force-confold -i /test/packages/next.deb
 expect "a disabled alignd.service: stays disabled" disabled "$(systemctl is-enabled alignd.service)"
 expect "a disabled alignd.socket: stays disabled" disabled "$(systemctl is-enabled alignd.socket)"
 systemctl enable --now alignd.socket alignd.service 2>/dev/null

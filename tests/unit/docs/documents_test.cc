@@ -87,14 +87,27 @@ TEST(Documents, LinksResolve) {
   }
 }
 
-TEST(Documents, EveryPageHasATableOfContents) {
+// The links of the section "Contents".
+std::set<std::string> Contents(const fs::path& document) {
+  static const std::regex link(R"(\]\((#[^)\s]+)\))");
+  std::set<std::string> links;
+  bool inside = false;
+  for (const std::string& line : Prose(document)) {
+    if (line.starts_with("## ")) inside = line == "## Contents";
+    std::smatch match;
+    if (inside && std::regex_search(line, match, link)) links.insert(match[1]);
+  }
+  return links;
+}
+
+TEST(Documents, TheContentsOfAPageHaveItsSections) {
   for (const fs::directory_entry& entry : fs::directory_iterator(Root() / "docs")) {
     if (entry.path().extension() != ".md") continue;
-    const std::vector<std::string> links = Links(entry.path());
+    const std::set<std::string> contents = Contents(entry.path());
     for (const std::string& line : Prose(entry.path())) {
-      if (!line.starts_with("## ") || line == "## Contents") continue;
-      const std::string link = '#' + Anchor(line.substr(3));
-      EXPECT_NE(std::ranges::find(links, link), links.end())
+      const size_t level = line.find(' ');
+      if (!(line.starts_with("## ") || line.starts_with("### ")) || line == "## Contents") continue;
+      EXPECT_TRUE(contents.contains('#' + Anchor(line.substr(level + 1))))
           << entry.path() << ": the contents lack " << line;
     }
   }
