@@ -1,7 +1,6 @@
 // Writes the log on a thread of its own, so that a full pipe or a slow disk blocks no other thread.
 #pragma once
 
-#include <spdlog/async.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/sink.h>
 
@@ -14,11 +13,13 @@
 
 namespace alignd::daemon {
 
+class LineQueue;
+
 // While it exists, spdlog's default logger writes through it. One at a time. If the queue is full,
 // the oldest lines are dropped; the number of dropped lines is logged. One thread at a time.
 class AsyncLog {
  public:
-  static constexpr size_t kMaxLines = 2048;  // in the queue; 0.8 MB
+  static constexpr size_t kMaxLines = 2048;  // in the queue; 1 MB, while they wait
   static constexpr std::chrono::milliseconds kMaxFlush{2'000};
 
   // `sink`: as MakeLogSink makes it. Its formatter, or the sink itself, uses host::ReadLine.
@@ -38,7 +39,7 @@ class AsyncLog {
  private:
   const host::LogFieldsOn fields_on_;
   const std::shared_ptr<spdlog::logger> previous_;
-  std::shared_ptr<spdlog::details::thread_pool> pool_;  // null once closed
+  std::shared_ptr<LineQueue> queue_;  // null once closed
   size_t reported_ = 0;
 };
 

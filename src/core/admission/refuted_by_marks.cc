@@ -60,11 +60,14 @@ std::vector<Block> Ordered(std::vector<Block> blocks) {
 std::string ToText(const std::vector<Block>& blocks) {
   std::string text;
   for (const Block& block : Ordered(blocks)) {
-    std::string nodes;
-    for (const int id : block.numa_affinity)
-      nodes += (nodes.empty() ? "" : ",") + std::to_string(id);
-    text += (text.empty() ? "" : ", ") + std::to_string(block.size) + " bytes of " + block.type +
-            " on NUMA nodes " + nodes;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(block.size) + " bytes of " + block.type + " on NUMA nodes ";
+    const char* separator = "";
+    for (const int id : block.numa_affinity) {
+      text += separator;
+      text += std::to_string(id);
+      separator = ",";
+    }
   }
   return text;
 }

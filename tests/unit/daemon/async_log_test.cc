@@ -1,6 +1,7 @@
 #include "daemon/async_log.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,6 +90,57 @@ TEST(AsyncLog, BlocksNoThreadAndReportsHowManyLinesWereLost) {
   }
   // The first report takes the place of a line, which Close reports.
   EXPECT_EQ(written + lost, 100);
+}
+
+// Throws at each second line.
+class FaultySink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  int written() const { return written_; }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg&) override {
+    if (++tried_ % 2 == 0) throw std::runtime_error("no memory");
+    ++written_;
+  }
+  void flush_() override {}
+
+ private:
+  int tried_ = 0;
+  int written_ = 0;
+};
+
+TEST(AsyncLog, ALineThatCannotBeWrittenHoldsUpNoOtherLine) {
+  const auto sink = std::make_shared<FaultySink>();
+  AsyncLog log("info", sink);
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 10; ++i) spdlog::info("line");
+  EXPECT_TRUE(log.Close(std::chrono::seconds(30)));
+  EXPECT_EQ(sink->written(), 5);
+  EXPECT_TRUE(::testing::internal::GetCapturedStderr().starts_with(
+      "alignd: a line of the log cannot be written: no memory\n"));
+}
+
+// Bytes that are allocated.
+size_t Allocated() {
+  const struct mallinfo2 heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+TEST(AsyncLog, TakesMemoryOnlyForLinesThatWait) {
+  constexpr size_t kLines = AsyncLog::kMaxLines;
+  constexpr size_t kMuch = kLines * 100;
+  const auto sink = std::make_shared<Sink>();
+  const size_t before = Allocated();
+  if (before == 0) GTEST_SKIP() << "a sanitizer's allocator, which does not count";
+  AsyncLog log("info", sink);
+  EXPECT_LT(Allocated(), before + kMuch);
+  for (size_t i = 0; i < kLines; ++i) spdlog::info("x");
+  EXPECT_GT(Allocated(), before + kMuch);
+  sink->Open();
+  EXPECT_TRUE(log.Close(std::chrono::seconds(30)));
+  ASSERT_EQ(sink->Lines().size(), kLines);
+  // What the sink has kept is less.
+  EXPECT_LT(Allocated(), before + kMuch);
 }
 
 TEST(AsyncLog, CloseDoesNotWaitForeverForAnOutputThatIsNotRead) {
