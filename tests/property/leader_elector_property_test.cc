@@ -56,6 +56,14 @@ class SimulatedReplicas {
     std::unique_ptr<LeaderElector> elector;
   };
 
+  // A request that arrives when its answer is no longer waited for.
+  struct LateRequest {
+    nanoseconds time;
+    std::string method;
+    std::string path;
+    std::string body;
+  };
+
   uint64_t Below(uint64_t limit) { return random_() % limit; }
   bool Happens(uint64_t percent) { return Below(100) < percent; }
 
@@ -93,6 +101,11 @@ class SimulatedReplicas {
       const nanoseconds part = std::min<nanoseconds>(duration, 50ms);
       duration -= part;
       time_ += part;
+      std::erase_if(late_, [this](const LateRequest& request) {
+        if (time_ < request.time) return false;
+        (void)leases_.Call(request.method, request.path, request.body);
+        return true;
+      });
       Look();
     }
   }
@@ -141,7 +154,13 @@ class SimulatedReplicas {
                                       const std::string& body) {
     const Error lost{ErrorCode::kUnavailable, "no answer", "look"};
     Delay();
-    if (!is_calm_ && Happens(8)) return lost;
+    if (!is_calm_ && Happens(8)) {
+      // The caller no longer waits for it; it can still arrive.
+      if (Happens(50)) {
+        late_.push_back({time_ + nanoseconds(1ms) * Below(5'000), method, path, body});
+      }
+      return lost;
+    }
     if (!is_calm_ && Happens(4)) return apiserver::ApiAnswer{.status = 503};
     const FakeLeases::Answer answer = leases_.Call(method, path, body);
     Delay();
@@ -175,6 +194,7 @@ class SimulatedReplicas {
   FakeLeases leases_{"kube-system"};
   std::vector<std::unique_ptr<Replica>> replicas_;
   nanoseconds time_{0};
+  std::vector<LateRequest> late_;
   bool is_calm_ = false;
   int started_ = 0;
   size_t changes_ = 0;

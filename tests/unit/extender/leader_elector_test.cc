@@ -244,6 +244,31 @@ TEST_F(LeaderElectorTest, KnowsItsOwnTakeoverWhoseAnswerWasLost) {
   EXPECT_TRUE(b.LeadingNow()->is_handed_over);
 }
 
+// It created the Lease, behind which there can be a leader; it does not know by which of its
+// writes.
+TEST_F(LeaderElectorTest, LeadsLaterIfItsLeaseWasCreatedByALateRequest) {
+  std::string late;
+  LeaderElector a(
+      {.identity = "a"},
+      [&]() -> Result<apiserver::ApiCall> {
+        return apiserver::ApiCall([&](const std::string& method, const std::string& path,
+                                      const std::string& body) -> Result<apiserver::ApiAnswer> {
+          if (method == "POST" && late.empty()) {
+            late = body;
+            return Error{ErrorCode::kUnavailable, "no answer", ""};
+          }
+          if (method == "POST") (void)leases_.Call(method, path, late);
+          const FakeLeases::Answer answer = leases_.Call(method, path, body);
+          return apiserver::ApiAnswer{.status = answer.status, .body = answer.body};
+        });
+      },
+      {.boot = [this] { return now_; }});
+  a.Step();
+  a.Step();
+  EXPECT_EQ(leases_.Spec()["holderIdentity"], "a");
+  EXPECT_NE(Why(a).find("NewLeader: "), std::string::npos) << Why(a);
+}
+
 TEST_F(LeaderElectorTest, SaysWhatToDo) {
   const auto a = Replica("a");
   // /readyz shows it.
