@@ -21,7 +21,7 @@ using testing::FakeLeases;
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
-// One run. Time passes only in Pass, which looks who leads.
+// One run. Time passes only in Pass, which looks for leaders.
 class SimulatedReplicas {
  public:
   explicit SimulatedReplicas(uint64_t seed) : random_(seed) {

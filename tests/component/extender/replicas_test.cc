@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -123,6 +124,16 @@ class ReplicasTest : public ::testing::Test {
     }
     EXPECT_EQ(NodeFor(leader, "last", "4"), "");
   }
+  // A signal stops the threads of a process one after the other.
+  static bool HasStopped(pid_t process) {
+    const std::filesystem::path threads = "/proc/" + std::to_string(process) + "/task";
+    for (const auto& thread : std::filesystem::directory_iterator(threads)) {
+      const std::string stat = testing::ReadText(thread.path() / "stat");
+      // The state follows the name in brackets.
+      if (stat.find(") T ") == std::string::npos) return false;
+    }
+    return true;
+  }
   static void ExpectRefused(const Object& result) {
     EXPECT_NE(result.value("Error", "").find("NotLeader: "), std::string::npos) << result;
     EXPECT_TRUE(result["NodeNames"].is_null()) << result;
@@ -190,6 +201,7 @@ TEST_F(ReplicasTest, AStoppedLeaderDoesNotAnswerWhenItGoesOn) {
   ASSERT_NE(node, "");
   Bind("a", node);
   kill(first_->process().pid(), SIGSTOP);
+  ASSERT_TRUE(testing::WaitUntil([this] { return HasStopped(first_->process().pid()); }));
   // A call that waits in the stopped process.
   Object late;
   std::thread calls([&] { late = first_->Filter("x", "4", 120s); });
