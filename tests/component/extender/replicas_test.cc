@@ -49,7 +49,7 @@ class ReplicaProcess {
     return answer ? answer->body : "";
   }
   bool IsReady() const { return Page("/readyz") == "ok\n"; }
-  // kube-scheduler's call; null: no answer within its httpTimeout.
+  // kube-scheduler's call; without fields: no answer within its httpTimeout.
   Object Filter(const std::string& pod, const std::string& cpus,
                 std::chrono::seconds patience = 2s) const {
     return Filter(PodObject(pod, cpus), patience);
@@ -59,7 +59,7 @@ class ReplicaProcess {
     client.set_read_timeout(patience);
     const Object args = {{"Pod", pod}, {"Nodes", nullptr}, {"NodeNames", {"w1", "w2", "w3"}}};
     const httplib::Result answer = client.Post("/filter", args.dump(), "application/json");
-    return answer ? Object::parse(answer->body, nullptr, false) : Object();
+    return answer ? Object::parse(answer->body, nullptr, false) : Object::object();
   }
 
  private:
@@ -96,11 +96,11 @@ class ReplicasTest : public ::testing::Test {
     EXPECT_TRUE(testing::WaitUntil(
         [&] {
           result = replica.Filter(pod, cpus);
-          return result.is_object() && result.value("Error", "") == "";
+          return result.value("Error", "-").empty();
         },
         60s))
         << result << replica.Log();
-    if (!result.is_object() || result["NodeNames"].size() != 1) return "";
+    if (result["NodeNames"].size() != 1) return "";
     return result["NodeNames"][0].get<std::string>();
   }
   // kube-scheduler binds the pod, the kubelet admits it, and alignd publishes that.
@@ -188,9 +188,10 @@ TEST_F(ReplicasTest, ANewLeaderWaitsForPodsOfALeaderThatWasKilled) {
   // Pods for which no place is kept go on.
   Object burstable = PodObject("burstable", "1");
   burstable["spec"]["containers"][0]["resources"].erase("limits");
-  EXPECT_EQ(second_->Filter(burstable).value("Error", "-"), "");
+  EXPECT_EQ(second_->Filter(burstable, 20s).value("Error", "-"), "");
   EXPECT_NE(second_->Page("/readyz").find("NewLeader: "), std::string::npos);
-  EXPECT_NE(second_->Filter("b", "4").value("Error", "").find("NewLeader: "), std::string::npos);
+  EXPECT_NE(second_->Filter("b", "4", 20s).value("Error", "").find("NewLeader: "),
+            std::string::npos);
   Bind("a", node);
   ExpectTheOthers(*second_, {node});
 }
@@ -203,7 +204,7 @@ TEST_F(ReplicasTest, AStoppedLeaderDoesNotAnswerWhenItGoesOn) {
   kill(first_->process().pid(), SIGSTOP);
   ASSERT_TRUE(testing::WaitUntil([this] { return HasStopped(first_->process().pid()); }));
   // A call that waits in the stopped process.
-  Object late;
+  Object late = Object::object();
   std::thread calls([&] { late = first_->Filter("x", "4", 120s); });
   ExpectTheOthers(*second_, {node});
   kill(first_->process().pid(), SIGCONT);
