@@ -28,7 +28,7 @@ class ReplicaProcess {
   ReplicaProcess(const testing::FakeTree& tree, const std::string& name)
       : process_({ALIGND_EXTENDER_PROGRAM, "--kubeconfig",
                   (tree.root() / "scheduler.conf").string(), "--listen", "127.0.0.1:0", "--keep-s",
-                  "5", "--leader-elect", "--leader-elect-lease-duration=6s",
+                  "10", "--leader-elect", "--leader-elect-lease-duration=6s",
                   "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms",
                   "--leader-endpoint-slice=extender", "--leader-endpoint-address=10.0.0." + name},
                  tree.root() / (name + ".log")) {
