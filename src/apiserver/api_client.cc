@@ -34,8 +34,6 @@
 namespace alignd::apiserver {
 namespace {
 
-constexpr time_t kConnectSeconds = 5;
-constexpr time_t kAnswerSeconds = 5;  // without a byte; a request and an answer are some kilobytes
 constexpr size_t kMaxPemBytes = size_t{1} << 20;
 constexpr size_t kMaxTokenBytes = size_t{64} << 10;
 
@@ -158,7 +156,9 @@ Result<Done> CheckCa(const std::string& path, const Pem& ca) {
 }
 
 Result<std::shared_ptr<Connection>> Prepare(const ApiCredential& credential,
-                                            const std::string& user_agent, time_t answer_seconds) {
+                                            const std::string& user_agent,
+                                            std::chrono::seconds connect,
+                                            std::chrono::seconds answer) {
   const Result<std::string> token = TokenOf(credential);
   if (!token.ok()) return token.error();
   const auto connection = std::make_shared<Connection>();
@@ -195,9 +195,9 @@ Result<std::shared_ptr<Connection>> Prepare(const ApiCredential& credential,
                  "correct the server in the kubeconfig"};
   }
   client.enable_server_certificate_verification(true);
-  client.set_connection_timeout(kConnectSeconds);
-  client.set_read_timeout(answer_seconds);
-  client.set_write_timeout(kAnswerSeconds);
+  client.set_connection_timeout(connect.count());
+  client.set_read_timeout(answer.count());  // without a byte
+  client.set_write_timeout(connect.count());
   client.set_keep_alive(true);
   client.set_follow_location(false);
   connection->headers = {{"Accept", "application/json"}, {"User-Agent", user_agent}};
@@ -266,9 +266,10 @@ class HttpReader final : public ApiReader {
 
 }  // namespace
 
-Result<ApiCall> ConnectTo(const ApiCredential& credential) {
+Result<ApiCall> ConnectTo(const ApiCredential& credential, const std::string& user_agent,
+                          std::chrono::seconds patience) {
   Result<std::shared_ptr<Connection>> prepared =
-      Prepare(credential, "alignd-events", kAnswerSeconds);
+      Prepare(credential, user_agent, patience, patience);
   if (!prepared.ok()) return prepared.error();
   return ApiCall(
       [connection = *prepared, credential](const std::string& method, const std::string& path,
@@ -282,7 +283,8 @@ Result<ApiCall> ConnectTo(const ApiCredential& credential) {
 Result<std::unique_ptr<ApiReader>> ReaderFor(const ApiCredential& credential,
                                              const std::string& user_agent,
                                              std::chrono::seconds silence) {
-  Result<std::shared_ptr<Connection>> prepared = Prepare(credential, user_agent, silence.count());
+  Result<std::shared_ptr<Connection>> prepared =
+      Prepare(credential, user_agent, kApiPatience, silence);
   if (!prepared.ok()) return prepared.error();
   return std::unique_ptr<ApiReader>(std::make_unique<HttpReader>(*std::move(prepared), credential));
 }

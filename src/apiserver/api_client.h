@@ -25,11 +25,13 @@ using ApiCall = std::function<Result<ApiAnswer>(const std::string& method, const
 
 // Calls with that credential, over one connection as long as it lasts, which the first call makes.
 // The certificates and the token are read now: after they may have changed, the caller makes a new
-// one. A call waits for 5 s for a connection to an address, and for 5 s for each part of the
-// answer. The server's certificate must be of the credential's CA, and name its host. Errors: kIo,
+// one. A call waits for `patience` for a connection to an address, and for each part of the answer.
+// The server's certificate must be of the credential's CA, and name its host. Errors: kIo,
 // kNotFound or kInvalidArgument if a file of the credential cannot be read or used. The calls'
 // errors: kUnavailable.
-Result<ApiCall> ConnectTo(const ApiCredential& credential);
+inline constexpr std::chrono::seconds kApiPatience{5};
+Result<ApiCall> ConnectTo(const ApiCredential& credential, const std::string& user_agent,
+                          std::chrono::seconds patience = kApiPatience);
 
 // Reads answers that are long or do not end: lists and watches.
 class ApiReader {

@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   const auto connect = [&]() -> Result<apiserver::ApiCall> {
     const auto credential = Credential(*options);
     if (!credential.ok()) return credential.error();
-    return apiserver::ConnectTo(*credential);
+    return apiserver::ConnectTo(*credential, "alignd-events");
   };
   // There may be nothing to send for days: what is wrong with the credential is said now.
   if (const auto call = connect(); !call.ok()) {

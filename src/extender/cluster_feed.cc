@@ -99,6 +99,15 @@ class ClusterFeed::State final : public ObjectSink {
     wake_.NotifyAll();
   }
 
+  void ListAgain() {
+    for (const auto& watch : watches_) watch->ListAgain();
+  }
+
+  ClusterClock::time_point AsOf() const {
+    const MutexLock lock(mutex_);
+    return given_;
+  }
+
   std::string MetricsPage() const {
     std::array<OfKind, kKinds.size()> of_kinds;
     std::array<size_t, kKinds.size()> objects{};
@@ -190,6 +199,7 @@ class ClusterFeed::State final : public ObjectSink {
       std::vector<ClusterView::Parts> changed;
       std::optional<Error> problem;
       std::optional<ClusterClock::time_point> current;
+      ClusterClock::time_point given;
       {
         const MutexLock lock(mutex_);
         const auto look = ClusterClock::now() + kBetweenLooks;
@@ -206,6 +216,8 @@ class ClusterFeed::State final : public ObjectSink {
         if (!problem) {
           changed = view_.TakeChanged();
           current = Of(ObjectKind::kPod).current;
+          given = *current;
+          for (const ObjectKind kind : kKinds) given = std::min(given, *Of(kind).current);
         }
       }
       if (problem) {
@@ -222,6 +234,10 @@ class ClusterFeed::State final : public ObjectSink {
       LogProblems(changes);
       extender_.ChangeNodes(changes);
       extender_.DropPlacesBefore(*current);
+      {
+        const MutexLock lock(mutex_);
+        given_ = given;
+      }
       if (std::exchange(had_problem, false)) {
         spdlog::info("{} nodes are known from the API server", extender_.GetCounts().nodes);
       }
@@ -257,6 +273,7 @@ class ClusterFeed::State final : public ObjectSink {
   CondVar wake_;
   ClusterView view_ GUARDED_BY(mutex_);
   std::array<OfKind, kKinds.size()> of_kinds_ GUARDED_BY(mutex_);
+  ClusterClock::time_point given_ GUARDED_BY(mutex_){};  // to the extender
   bool has_changed_ GUARDED_BY(mutex_) = false;
   bool is_ending_ GUARDED_BY(mutex_) = false;
   std::map<std::string, std::string> problems_;  // of nodes; of the thread `giving_`
@@ -270,6 +287,10 @@ ClusterFeed::ClusterFeed(Settings settings, const ObjectWatch::Connect& connect,
     : state_(std::make_unique<State>(std::move(settings), connect, extender)) {}
 
 ClusterFeed::~ClusterFeed() = default;
+
+void ClusterFeed::ListAgain() { state_->ListAgain(); }
+
+std::chrono::steady_clock::time_point ClusterFeed::AsOf() const { return state_->AsOf(); }
 
 std::string ClusterFeed::MetricsPage() const { return state_->MetricsPage(); }
 

@@ -36,6 +36,12 @@ class ClusterFeed {
   // Ends the threads: at once, or when an attempt to connect is over.
   ~ClusterFeed();
 
+  // Lists all objects again. Thread-safe.
+  void ListAgain();
+
+  // What the extender was given is what the API server had then, or newer. Thread-safe.
+  std::chrono::steady_clock::time_point AsOf() const;
+
   // For /metrics. Thread-safe.
   std::string MetricsPage() const;
 

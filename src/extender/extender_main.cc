@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -23,20 +25,67 @@
 #include "extender/extender.h"
 #include "extender/extender_options.h"
 #include "extender/extender_server.h"
+#include "extender/leader_endpoint.h"
+#include "extender/leadership.h"
 #include "extender/node_feed.h"
 
 namespace {
 
 using namespace alignd;
 
+constexpr char kUserAgent[] = "alignd-extender";
+// At the end, the pods that were let through are waited for so long. With a call of the API server,
+// it is less than the time that systemd and the kubelet give.
+constexpr std::chrono::seconds kHandOver{8};
+
+Result<apiserver::ApiCredential> Credential(const extender::ExtenderOptions& options) {
+  return options.in_cluster ? apiserver::ServiceAccountOfEnvironment()
+                            : apiserver::ReadKubeconfig(options.kubeconfig);
+}
+
 Result<std::unique_ptr<apiserver::ApiReader>> Connect(const extender::ExtenderOptions& options) {
-  const Result<apiserver::ApiCredential> credential =
-      options.in_cluster ? apiserver::ServiceAccountOfEnvironment()
-                         : apiserver::ReadKubeconfig(options.kubeconfig);
+  const Result<apiserver::ApiCredential> credential = Credential(options);
   if (!credential.ok()) return credential.error();
   // Longer than a watch lasts.
   constexpr std::chrono::seconds kSilence{60};
-  return apiserver::ReaderFor(*credential, "alignd-extender", kSilence);
+  return apiserver::ReaderFor(*credential, kUserAgent, kSilence);
+}
+
+// For calls of the Lease: within the renew deadline, there is time for two.
+Result<apiserver::ApiCall> ConnectForLease(const extender::ExtenderOptions& options,
+                                           std::chrono::milliseconds patience) {
+  const Result<apiserver::ApiCredential> credential = Credential(options);
+  if (!credential.ok()) return credential.error();
+  return apiserver::ConnectTo(*credential, kUserAgent,
+                              std::chrono::ceil<std::chrono::seconds>(patience));
+}
+
+// Takes part in the election. `options`, `cluster` and `extender` outlive it. Errors: of
+// NewIdentity.
+Result<std::unique_ptr<extender::Leadership>> Elect(const extender::ExtenderOptions& options,
+                                                    extender::ClusterFeed& cluster,
+                                                    const extender::Extender& extender) {
+  const Result<std::string> identity = extender::NewIdentity();
+  if (!identity.ok()) return identity.error();
+  extender::Leadership::Settings settings{.election = options.election,
+                                          .wait = options.settings.keep_for};
+  settings.election.identity = *identity;
+  if (!options.endpoint_slice.empty()) {
+    // Less patience: the renewal of the Lease waits for it.
+    const auto endpoint = std::make_shared<extender::LeaderEndpoint>(
+        extender::LeaderEndpoint::Settings{.name_space = options.election.name_space,
+                                           .slice = options.endpoint_slice,
+                                           .address = options.endpoint_address},
+        [&options] { return ConnectForLease(options, options.election.retry_period); });
+    settings.announce = [endpoint] { return endpoint->Announce(); };
+  }
+  return std::make_unique<extender::Leadership>(
+      settings,
+      [&options] { return ConnectForLease(options, options.election.renew_deadline / 2); },
+      extender::Leadership::View{
+          .as_of = [&cluster] { return cluster.AsOf(); },
+          .list_again = [&cluster] { cluster.ListAgain(); },
+          .pods_on_their_way = [&extender] { return extender.GetCounts().kept_pods; }});
 }
 
 // Of nodes of files, if `problems` are not those that were logged.
@@ -92,8 +141,23 @@ int main(int argc, char** argv) {
         [&options] { return Connect(*options); }, extender);
     more_metrics = [&cluster] { return cluster->MetricsPage(); };
   }
-  auto server =
-      extender::ExtenderServer::Start(options->listen, options->tls, extender, more_metrics);
+  // A replica whose address cannot be used must not take the Lease: the server comes first.
+  std::atomic<extender::Leadership*> elected = nullptr;
+  extender::ExtenderServer::Permits permits;
+  if (options->elects_leader) {
+    permits = [&elected](bool keeps_place) -> Result<uint64_t> {
+      const extender::Leadership* const leadership = elected.load();
+      if (leadership != nullptr) return leadership->Permits(keeps_place);
+      return Error{ErrorCode::kUnavailable, "NotLeader: this replica starts",
+                   "wait; kube-scheduler tries again"};
+    };
+    more_metrics = [&elected, of_cluster = more_metrics] {
+      const extender::Leadership* const leadership = elected.load();
+      return of_cluster() + (leadership != nullptr ? leadership->MetricsPage() : "");
+    };
+  }
+  auto server = extender::ExtenderServer::Start(options->listen, options->tls, extender,
+                                                more_metrics, permits);
   if (!server.ok()) {
     spdlog::error("{}", server.error().Text());
     return EXIT_FAILURE;
@@ -107,6 +171,16 @@ int main(int argc, char** argv) {
         "{} is no loopback address, and any caller is served: each of them can keep "
         "places on nodes; give --tls-client-ca",
         served.ToString());
+  }
+  std::unique_ptr<extender::Leadership> leadership;
+  if (options->elects_leader) {
+    auto started = Elect(*options, *cluster, extender);
+    if (!started.ok()) {
+      spdlog::error("{}", started.error().Text());
+      return EXIT_FAILURE;
+    }
+    leadership = *std::move(started);
+    elected.store(leadership.get());
   }
   std::optional<extender::NodeFeed> files;
   if (!cluster) {
@@ -134,6 +208,7 @@ int main(int argc, char** argv) {
     log.ReportLostLines();
   }
   spdlog::info("ends after signal {}", received);
+  if (leadership) leadership->HandOver(kHandOver);
   // A caller that sends its request slowly is not waited for, nor the API server: nothing is left
   // to be written but the log, and kube-scheduler repeats its calls.
   (void)log.Close();

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "alignd/config/go_duration.h"
 #include "alignd/placement/score.h"
 
 namespace alignd::extender {
@@ -25,7 +26,35 @@ struct Texts {
   int64_t keep_s = 60;
   int64_t stale_s = 180;
   int64_t nodes_per_pod = 1;
+  // As of kube-scheduler.
+  std::string lease_duration = "15s";
+  std::string renew_deadline = "10s";
+  std::string retry_period = "2s";
 };
+
+void AddElectionOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
+  app.add_flag("--leader-elect", options.elects_leader,
+               "Of several replicas, one answers: the leader, which has the Lease");
+  const auto add = [&app](const char* name, std::string& value, const char* type,
+                          const char* description) {
+    app.add_option(name, value, description)->type_name(type)->capture_default_str();
+  };
+  add("--leader-elect-lease-duration", texts.lease_duration, "DURATION",
+      "Without a renewal of the Lease for this time, another replica takes it");
+  add("--leader-elect-renew-deadline", texts.renew_deadline, "DURATION",
+      "Without a renewal of the Lease for this time, the leader stops answering");
+  add("--leader-elect-retry-period", texts.retry_period, "DURATION",
+      "Time between two attempts to take or to renew the Lease");
+  add("--leader-elect-resource-name", options.election.name, "NAME", "Name of the Lease");
+  add("--leader-elect-resource-namespace", options.election.name_space, "NAME",
+      "Namespace of the Lease");
+  app.add_option("--leader-endpoint-slice", options.endpoint_slice,
+                 "EndpointSlice in that namespace into which the leader writes its address")
+      ->type_name("NAME");
+  app.add_option("--leader-endpoint-address", options.endpoint_address,
+                 "Address of this replica, for --leader-endpoint-slice")
+      ->type_name("IP");
+}
 
 // `options` and `texts` outlive `app`.
 void AddExtenderOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
@@ -70,12 +99,73 @@ void AddExtenderOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
                  "it")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
+  AddElectionOptions(app, options, texts);
   app.add_option("--log-level", options.log_level, "Level of the log")
       ->check(CLI::IsMember(std::set<std::string>{"debug", "info", "warn", "error"}))
       ->capture_default_str();
   app.add_option("--log-format", options.log_format, "Form of the log, as of alignd")
       ->check(CLI::IsMember(std::set<std::string>{"auto", "journal", "text", "json"}))
       ->capture_default_str();
+}
+
+std::chrono::milliseconds DurationOf(const char* option, const std::string& text) {
+  const std::optional<int64_t> duration = ParseGoDuration(text);
+  constexpr int64_t kNanosecondsPerMs = 1'000'000;
+  if (!duration || *duration < kNanosecondsPerMs || *duration % kNanosecondsPerMs != 0) {
+    throw CLI::ValidationError(option, text + " is not a duration as 15s, 1m or 500ms");
+  }
+  return std::chrono::milliseconds(*duration / kNanosecondsPerMs);
+}
+
+// Source: apimachinery pkg/util/validation, IsDNS1123Subdomain; namespaces have no dots.
+void CheckName(const char* option, const std::string& name, bool has_dots) {
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const bool is_name = !name.empty() && name.size() <= (has_dots ? 253U : 63U) &&
+                       is_plain(name.front()) && is_plain(name.back()) &&
+                       std::ranges::all_of(name, [&](char c) {
+                         return is_plain(c) || c == '-' || (has_dots && c == '.');
+                       });
+  if (!is_name) {
+    throw CLI::ValidationError(option, "\"" + name + "\" is no name of the Kubernetes API");
+  }
+}
+
+// Source: client-go tools/leaderelection, NewLeaderElector.
+void CheckElection(const Texts& texts, ExtenderOptions& options) {
+  LeaderElector::Settings& election = options.election;
+  constexpr char kLease[] = "--leader-elect-lease-duration";
+  constexpr char kRenew[] = "--leader-elect-renew-deadline";
+  const std::chrono::milliseconds lease = DurationOf(kLease, texts.lease_duration);
+  election.renew_deadline = DurationOf(kRenew, texts.renew_deadline);
+  election.retry_period = DurationOf("--leader-elect-retry-period", texts.retry_period);
+  election.lease_duration = std::chrono::floor<std::chrono::seconds>(lease);
+  if (lease != election.lease_duration) {
+    throw CLI::ValidationError(kLease, "the Lease has whole seconds");
+  }
+  if (election.lease_duration <= election.renew_deadline) {
+    throw CLI::ValidationError(kLease, "must be greater than --leader-elect-renew-deadline");
+  }
+  if (election.renew_deadline <= election.retry_period * (1 + LeaderElector::kJitter)) {
+    throw CLI::ValidationError(kRenew,
+                               "must be greater than 1.2 times --leader-elect-retry-period");
+  }
+  CheckName("--leader-elect-resource-name", election.name, true);
+  CheckName("--leader-elect-resource-namespace", election.name_space, false);
+  if (options.endpoint_slice.empty() != options.endpoint_address.empty()) {
+    throw CLI::ValidationError("--leader-endpoint-slice",
+                               "give both --leader-endpoint-slice and --leader-endpoint-address");
+  }
+  if (!options.endpoint_slice.empty()) {
+    CheckName("--leader-endpoint-slice", options.endpoint_slice, true);
+    if (!options.elects_leader) {
+      throw CLI::ValidationError("--leader-endpoint-slice", "needs --leader-elect");
+    }
+  }
+  if (options.elects_leader && !options.sources.nodes.empty()) {
+    throw CLI::ValidationError("--leader-elect",
+                               "the Lease is in the API server: give --kubeconfig or --in-cluster "
+                               "in place of --nodes");
+  }
 }
 
 void CheckExtenderOptions(const Texts& texts, ExtenderOptions& options) {
@@ -107,6 +197,7 @@ void CheckExtenderOptions(const Texts& texts, ExtenderOptions& options) {
   if (std::ranges::count(options.sources.nodes, "-") > 0) {
     throw CLI::ValidationError("--nodes", "standard input cannot be read again");
   }
+  CheckElection(texts, options);
   options.settings.strategy = *strategy;
   options.settings.nodes_per_pod = static_cast<size_t>(texts.nodes_per_pod);
   options.stale_after = std::chrono::seconds(texts.stale_s);

@@ -9,6 +9,7 @@
 #include "cli/fleet_input.h"
 #include "extender/extender.h"
 #include "extender/extender_server.h"
+#include "extender/leader_elector.h"
 #include "metrics/listen_address.h"
 
 namespace CLI {
@@ -26,6 +27,10 @@ struct ExtenderOptions {
   metrics::ListenAddress listen;
   TlsFiles tls;
   Extender::Settings settings;
+  bool elects_leader = false;
+  LeaderElector::Settings election;  // without the identity
+  std::string endpoint_slice;        // empty: the leader is not announced
+  std::string endpoint_address;
   std::string log_level = "info";
   std::string log_format = "auto";
 };

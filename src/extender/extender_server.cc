@@ -31,7 +31,7 @@ constexpr int kReadSeconds = 5;
 constexpr size_t kLargeRequestBytes = size_t{1} << 20;
 
 enum class Verb { kFilter, kPrioritize };
-enum class CallOutcome { kAnswered, kBadRequest, kNoNodes };
+enum class CallOutcome { kAnswered, kBadRequest, kNoNodes, kNotLeader };
 
 // Counts calls, for /metrics.
 class CallCounts {
@@ -77,12 +77,13 @@ class CallCounts {
 
  private:
   struct OfVerb {
-    std::array<std::atomic<uint64_t>, 3> calls{};
+    std::array<std::atomic<uint64_t>, 4> calls{};
     std::atomic<uint64_t> microseconds = 0;
   };
   static constexpr std::array<std::pair<Verb, const char*>, 2> kVerbs = {
       {{Verb::kFilter, "filter"}, {Verb::kPrioritize, "prioritize"}}};
-  static constexpr std::array<const char*, 3> kOutcomes = {"answered", "bad_request", "no_nodes"};
+  static constexpr std::array<const char*, 4> kOutcomes = {"answered", "bad_request", "no_nodes",
+                                                           "not_leader"};
 
   static std::string VerbLabel(const char* name) {
     std::string label = "verb=\"";
@@ -138,8 +139,11 @@ class ExtenderPool final : public httplib::TaskQueue {
 class HttpExtender final : public ExtenderServer {
  public:
   HttpExtender(std::unique_ptr<httplib::Server> server, Extender& extender,
-               std::function<std::string()> more_metrics)
-      : server_(std::move(server)), extender_(extender), more_metrics_(std::move(more_metrics)) {
+               std::function<std::string()> more_metrics, Permits permits)
+      : server_(std::move(server)),
+        extender_(extender),
+        more_metrics_(std::move(more_metrics)),
+        permits_(permits ? std::move(permits) : [](bool) -> Result<uint64_t> { return 0; }) {
     server_->new_task_queue = [] { return new ExtenderPool; };
     server_->set_payload_max_length(kMaxRequestBytes);
     server_->set_keep_alive_timeout(kIdleSeconds);
@@ -169,8 +173,9 @@ class HttpExtender final : public ExtenderServer {
     server_->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
       response.set_content("ok\n", kPlainText);
     });
-    server_->Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
-      const std::optional<Error> problem = extender_.Problem();
+    server_->Get("/readyz", [this](const httplib::Request& request, httplib::Response& response) {
+      const std::optional<Error> problem =
+          WhyNotReady(request.get_param_value("exclude") != "leader");
       if (problem) response.status = 503;
       response.set_content(problem ? problem->Text() + "\n" : "ok\n", kPlainText);
     });
@@ -211,6 +216,29 @@ class HttpExtender final : public ExtenderServer {
     return ParseRequest(body);
   }
 
+  // `if_leader`: a replica that is not the leader is not ready.
+  std::optional<Error> WhyNotReady(bool if_leader) const {
+    if (if_leader) {
+      if (const auto permitted = permits_(/*keeps_place=*/false); !permitted.ok()) {
+        return permitted.error();
+      }
+    }
+    if (const auto problem = extender_.Problem()) return problem;
+    if (!if_leader) return std::nullopt;
+    const auto permitted = permits_(/*keeps_place=*/true);
+    return permitted.ok() ? std::nullopt : std::optional(permitted.error());
+  }
+
+  // Why the answer to a call that was permitted is not sent: this process has stood still since, or
+  // the answer took too long. A place that is kept for it stays kept.
+  std::optional<Error> WhyNotSent(uint64_t term, bool keeps_place) const {
+    const Result<uint64_t> permitted = permits_(keeps_place);
+    if (!permitted.ok()) return permitted.error();
+    if (*permitted == term) return std::nullopt;
+    return Error{ErrorCode::kUnavailable, "NotLeader: another replica led meanwhile",
+                 "wait; kube-scheduler tries again"};
+  }
+
   // With HTTP status 200 also for errors: kube-scheduler shows the field Error.
   std::string Filter(const std::string& body, CallOutcome& outcome) {
     const Result<Request> request = Parse(body);
@@ -218,13 +246,24 @@ class HttpExtender final : public ExtenderServer {
       outcome = CallOutcome::kBadRequest;
       return FilterError(request.error());
     }
+    const bool keeps_place = IsConcerned(request->pod);
+    const Result<uint64_t> permitted = permits_(keeps_place);
+    if (!permitted.ok()) {
+      outcome = CallOutcome::kNotLeader;
+      return FilterError(permitted.error());
+    }
     const Result<Extender::Filtered> filtered =
         extender_.Filter(request->pod, request->names, ServerClock::now());
     if (!filtered.ok()) {
       outcome = CallOutcome::kNoNodes;
       return FilterError(filtered.error());
     }
-    return FilterResult(*request, *filtered);
+    std::string answer = FilterResult(*request, *filtered);
+    if (const auto problem = WhyNotSent(*permitted, keeps_place)) {
+      outcome = CallOutcome::kNotLeader;
+      return FilterError(*problem);
+    }
+    return answer;
   }
 
   // A HostPriorityList has no field for an error. kube-scheduler then scores without.
@@ -236,19 +275,26 @@ class HttpExtender final : public ExtenderServer {
       response.set_content(request.error().Text() + "\n", kPlainText);
       return;
     }
-    const auto scores = extender_.Prioritize(request->pod, request->names);
-    if (!scores.ok()) {
-      outcome = CallOutcome::kNoNodes;
+    const auto refuse = [&](CallOutcome why, const Error& error) {
+      outcome = why;
       response.status = 503;
-      response.set_content(scores.error().Text() + "\n", kPlainText);
-      return;
-    }
-    response.set_content(PriorityList(*scores), kJson);
+      response.set_content(error.Text() + "\n", kPlainText);
+    };
+    const bool keeps_place = IsConcerned(request->pod);
+    const Result<uint64_t> permitted = permits_(keeps_place);
+    if (!permitted.ok()) return refuse(CallOutcome::kNotLeader, permitted.error());
+    const auto scores = extender_.Prioritize(request->pod, request->names);
+    if (!scores.ok()) return refuse(CallOutcome::kNoNodes, scores.error());
+    const std::string list = PriorityList(*scores);
+    const auto problem = WhyNotSent(*permitted, keeps_place);
+    if (problem) return refuse(CallOutcome::kNotLeader, *problem);
+    response.set_content(list, kJson);
   }
 
   const std::unique_ptr<httplib::Server> server_;
   Extender& extender_;
   const std::function<std::string()> more_metrics_;
+  const Permits permits_;
   Mutex parsing_;
   CallCounts counts_;
   uint16_t port_ = 0;
@@ -259,7 +305,7 @@ class HttpExtender final : public ExtenderServer {
 
 Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(
     const metrics::ListenAddress& address, const TlsFiles& tls, Extender& extender,
-    std::function<std::string()> more_metrics) {
+    std::function<std::string()> more_metrics, Permits permits) {
   std::unique_ptr<httplib::Server> http;
   if (tls.certificate.empty()) {
     http = std::make_unique<httplib::Server>();
@@ -277,7 +323,8 @@ Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(
                      " cannot be used",
                  "give PEM files of one certificate and its key that this user can read"};
   }
-  auto server = std::make_unique<HttpExtender>(std::move(http), extender, std::move(more_metrics));
+  auto server = std::make_unique<HttpExtender>(std::move(http), extender, std::move(more_metrics),
+                                               std::move(permits));
   if (!server->Listen(address)) {
     return Error{ErrorCode::kUnavailable, "listen on " + address.ToString() + ": failed",
                  "give another address with --listen, or end the program that has it"};

@@ -26,13 +26,17 @@ class ExtenderServer {
  public:
   static constexpr size_t kMaxRequestBytes = size_t{64} << 20;
 
-  // Listens. `extender` outlives the server, and what `more_metrics` uses does: it gives further
-  // families of /metrics.
+  // Whether a call is answered now: asked when it comes, and again when its answer is sent, which
+  // must have the same number. `keeps_place`: of a pod for which a place is kept.
+  using Permits = std::function<Result<uint64_t>(bool keeps_place)>;
+
+  // Listens. `extender` outlives the server, and what the functions use does. `more_metrics` gives
+  // further families of /metrics. Without `permits`, all calls are answered.
   // Errors: kUnavailable if the address cannot be used; kInvalidArgument: a certificate or key that
   // cannot be read.
   static Result<std::unique_ptr<ExtenderServer>> Start(
       const metrics::ListenAddress& address, const TlsFiles& tls, Extender& extender,
-      std::function<std::string()> more_metrics = {});
+      std::function<std::string()> more_metrics = {}, Permits permits = {});
   virtual ~ExtenderServer() = default;
 
   virtual uint16_t port() const = 0;

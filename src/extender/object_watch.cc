@@ -29,10 +29,10 @@ std::string AccessTo(ObjectKind kind) {
 // The connection of the step that runs, for Stop.
 class ObjectWatch::Reader {
  public:
-  // Null: Stop was called.
+  // Null: Stop or ListAgain was called.
   apiserver::ApiReader* Use(std::unique_ptr<apiserver::ApiReader> reader) {
     const MutexLock lock(mutex_);
-    reader_ = has_stopped_ ? nullptr : std::move(reader);
+    reader_ = has_stopped_ || is_list_due_ ? nullptr : std::move(reader);
     return reader_.get();
   }
   void Drop() { Use(nullptr); }
@@ -45,11 +45,25 @@ class ObjectWatch::Reader {
     const MutexLock lock(mutex_);
     return has_stopped_;
   }
+  void ListAgain() {
+    const MutexLock lock(mutex_);
+    is_list_due_ = true;
+    if (reader_) reader_->Stop();
+  }
+  bool IsListDue() const {
+    const MutexLock lock(mutex_);
+    return is_list_due_;
+  }
+  bool TakeListDue() {
+    const MutexLock lock(mutex_);
+    return std::exchange(is_list_due_, false);
+  }
 
  private:
   mutable Mutex mutex_;
   std::unique_ptr<apiserver::ApiReader> reader_ GUARDED_BY(mutex_);
   bool has_stopped_ GUARDED_BY(mutex_) = false;
+  bool is_list_due_ GUARDED_BY(mutex_) = false;
 };
 
 ObjectWatch::ObjectWatch(ObjectKind kind, Settings settings, Connect connect, ObjectSink& sink)
@@ -64,15 +78,18 @@ ObjectWatch::~ObjectWatch() = default;
 
 void ObjectWatch::Stop() { reader_->Stop(); }
 
+void ObjectWatch::ListAgain() { reader_->ListAgain(); }
+
 std::chrono::milliseconds ObjectWatch::Step() {
   const WatchClock::time_point begun = WatchClock::now();
+  if (reader_->TakeListDue()) version_.clear();
   Result<std::unique_ptr<apiserver::ApiReader>> connected = connect_();
   if (!connected.ok()) return AfterFailure(ApiFailure{connected.error().In(ToString(kind_))});
   apiserver::ApiReader* const reader = reader_->Use(*std::move(connected));
-  if (reader == nullptr) return settings_.first_pause;  // Stop was called
+  if (reader == nullptr) return AfterStop();
   const bool is_list = version_.empty();
   const Attempt attempt = is_list ? List(*reader) : Watch(*reader);
-  if (reader_->HasStopped()) return settings_.first_pause;
+  if (reader_->HasStopped() || (attempt && reader_->IsListDue())) return AfterStop();
   reader_->Drop();
   if (attempt && attempt->is_expired) {
     version_.clear();
@@ -86,6 +103,10 @@ std::chrono::milliseconds ObjectWatch::Step() {
       std::chrono::duration_cast<std::chrono::milliseconds>(WatchClock::now() - begun);
   return is_list ? std::chrono::milliseconds(0)
                  : std::max(settings_.first_pause - took, std::chrono::milliseconds(0));
+}
+
+std::chrono::milliseconds ObjectWatch::AfterStop() const {
+  return reader_->HasStopped() ? settings_.first_pause : std::chrono::milliseconds(0);
 }
 
 std::chrono::milliseconds ObjectWatch::AfterFailure(const ApiFailure& failure) {

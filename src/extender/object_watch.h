@@ -66,6 +66,9 @@ class ObjectWatch {
   // Ends a step that runs. Thread-safe.
   void Stop();
 
+  // Ends a step that runs; the next one lists. Thread-safe.
+  void ListAgain();
+
  private:
   class Reader;
   using Attempt = std::optional<apiserver::ApiFailure>;  // nullopt: it succeeded
@@ -73,6 +76,7 @@ class ObjectWatch {
   Attempt List(apiserver::ApiReader& reader);
   Attempt Watch(apiserver::ApiReader& reader);
   Attempt TakeEvent(std::string_view line);
+  std::chrono::milliseconds AfterStop() const;
   std::chrono::milliseconds AfterFailure(const apiserver::ApiFailure& failure);
 
   const ObjectKind kind_;

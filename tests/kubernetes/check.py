@@ -91,7 +91,8 @@ class Chart:
 
 # --- Objects against the API.
 
-API = {"apps/v1": "V1", "rbac.authorization.k8s.io/v1": "V1", "v1": "V1"}
+API = {"apps/v1": "V1", "discovery.k8s.io/v1": "V1", "policy/v1": "V1",
+       "rbac.authorization.k8s.io/v1": "V1", "v1": "V1"}
 SCALARS = {"str": str, "bool": bool, "int": int, "float": (int, float)}
 
 
@@ -217,7 +218,8 @@ EVERYTHING = {
     "readiness": {"ignore": ["container refused"]},
     "remove": {"detach": True, "purge": True},
     "events": {"enabled": True, "resources": {"limits": {"memory": "64Mi"}}},
-    "extender": {"enabled": True, "nodeName": "control-plane-1", "address": "[::]", "clusterIP": "10.96.0.73",
+    "extender": {"enabled": True, "replicas": 3, "nodeName": "control-plane-1", "address": "[::]",
+                 "clusterIP": "10.96.0.73",
                  "tls": {"secret": "extender-tls", "clientCA": True}, "args": ["--score=MostAllocated"]},
     "topology": {"publish": True, "rbac": True,
                  "subjects": [{"kind": "ServiceAccount", "name": "events", "namespace": "alignd-system"}]},
@@ -256,7 +258,10 @@ REFUSED = [
     ({"events": {"args": []}}, "'args' was unexpected"),
     ({"topology": {"publish": 1}}, "is not of type 'boolean'"),
     ({"extender": {"enabled": 1}}, "is not of type 'boolean'"),
-    ({"extender": {"replicas": 2}}, "'replicas' was unexpected"),
+    ({"extender": {"replicas": 0}}, "is less than the minimum"),
+    ({"extender": {"replicas": "2"}}, "is not of type 'integer'"),
+    ({"extender": {"args": ["--leader-elect=false"]}}, "should not be valid"),
+    ({"extender": {"replica": 2}}, "'replica' was unexpected"),
     ({"extender": {"address": "0.0.0.0:1"}}, "does not match"),
     ({"extender": {"clusterIP": "extender.example"}}, "does not match"),
     ({"extender": {"nodeName": "A"}}, "does not match"),
@@ -380,7 +385,8 @@ def check_values(chart):
     check("config: is a KubeletConfiguration in the pod's template, for an undo and for pods not yet replaced",
           unequal({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
                    **EVERYTHING["config"]}, configuration),
-          unequal({"ClusterRole", "ClusterRoleBinding", "DaemonSet", "Deployment", "Service", "ServiceAccount"},
+          unequal({"ClusterRole", "ClusterRoleBinding", "DaemonSet", "Deployment", "EndpointSlice",
+                   "PodDisruptionBudget", "Role", "RoleBinding", "Service", "ServiceAccount"},
                   {one["kind"] for one in objects}))
     changed = merged(EVERYTHING, {"config": {"cpuManagerPolicy": "none"}})
     other = sets_of(load(chart.render(changed)))
@@ -464,12 +470,53 @@ def check_events(chart):
           unequal(TOPOLOGY_RIGHTS - {("nodes", ("get",))}, rights_of(for_kubelets)))
 
 
+ELECTION = ["--leader-elect", "--leader-elect-resource-name=alignd-extender",
+            "--leader-elect-resource-namespace=alignd-system", "--leader-endpoint-slice=alignd-extender-leader",
+            "--leader-endpoint-address=$(POD_IP)"]
+
+
+# Of several replicas.
+def check_replicas(objects, one, extender, roles_beside):
+    pod = one["spec"]["template"]["spec"]
+    check("extender.replicas: a replica is ready to lead before another one ends",
+          unequal((3, {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}),
+                  (one["spec"]["replicas"], one["spec"]["strategy"])),
+          unequal([{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}], extender["env"]))
+    service = named(objects, "Service", "alignd-extender-leader")["spec"]
+    endpoints = named(objects, "EndpointSlice", "alignd-extender-leader")
+    check("extender.replicas: the Service leads where the leader writes, and nowhere else",
+          "selector" in service and "the Service has a selector",
+          unequal("alignd-extender-leader", endpoints["metadata"]["labels"]["kubernetes.io/service-name"]),
+          unequal(("IPv6", []), (endpoints["addressType"], endpoints["endpoints"])),
+          unequal([(port["name"], port["targetPort"]) for port in service["ports"]],
+                  [(port["name"], port["port"]) for port in endpoints["ports"]]))
+    labels = one["spec"]["template"]["metadata"]["labels"]
+    budget = named(objects, "PodDisruptionBudget", "alignd-extender")["spec"]
+    (term,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    chosen = [budget["selector"]["matchLabels"], term["podAffinityTerm"]["labelSelector"]["matchLabels"]]
+    check("extender.replicas: one at a time is evicted, and nodes are shared last",
+          unequal(1, budget["maxUnavailable"]),
+          *[unequal(labels.get(key), value) for one_of in chosen for key, value in one_of.items()])
+    role = named(objects, "Role", "alignd-extender")
+    binding = named(objects, "RoleBinding", "alignd-extender")
+    (beside,) = roles_beside
+    check("extender.replicas: the rights are its Lease and its EndpointSlice, in its namespace",
+          unequal(beside["rules"], role["rules"][:2]),
+          unequal([{"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
+                    "resourceNames": ["alignd-extender-leader"], "verbs": ["patch"]}], role["rules"][2:]),
+          unequal(("Role", "alignd-extender"), (binding["roleRef"]["kind"], binding["roleRef"]["name"])),
+          unequal([{"kind": "ServiceAccount", "name": "alignd-extender", "namespace": "alignd-system"}],
+                  binding["subjects"]))
+
+
 def check_extender(chart):
     objects = load(chart.render({"extender": {"enabled": True}}))
     one = named(objects, "Deployment", "alignd-extender")
     pod = one["spec"]["template"]["spec"]
     extender = containers_of(one)["extender"]
-    check("extender.enabled: one pod, and never a second one beside it",
+    check("extender.enabled: one pod, and without an election never a second one beside it",
+          *[f"there is a {found['kind']}" for found in objects
+            if found["kind"] in ("Role", "RoleBinding", "EndpointSlice", "PodDisruptionBudget")],
           unequal((1, {"type": "Recreate"}), (one["spec"]["replicas"], one["spec"]["strategy"])))
     check("extender.enabled: the nodes come from the API server of the cluster",
           unequal(["/alignd/bin/alignd-extender"], extender["command"]),
@@ -508,12 +555,13 @@ def check_extender(chart):
     objects = load(chart.render(EVERYTHING))
     one = named(objects, "Deployment", "alignd-extender")
     extender = containers_of(one)["extender"]
+    check_replicas(objects, one, extender, [found for found in beside if found["kind"] == "Role"])
     check("extender: all values reach the pod and the Service",
           unequal(["--in-cluster", "--listen=[::]:10273", "--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key",
-                   "--tls-client-ca=/tls/ca.crt", "--score=MostAllocated"], extender["args"]),
+                   "--tls-client-ca=/tls/ca.crt", *ELECTION, "--score=MostAllocated"], extender["args"]),
           unequal({"port": "extender"}, extender["readinessProbe"].get("tcpSocket")),
           unequal("control-plane-1", one["spec"]["template"]["spec"]["nodeName"]),
-          unequal("10.96.0.73", named(objects, "Service", "alignd-extender")["spec"]["clusterIP"]),
+          unequal("10.96.0.73", named(objects, "Service", "alignd-extender-leader")["spec"]["clusterIP"]),
           unequal("extender-tls", one["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"]))
 
 

@@ -1,4 +1,4 @@
-#include "core/config/go_duration.h"
+#include "alignd/config/go_duration.h"
 
 #include <array>
 #include <limits>

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/config/go_duration.h"
+#include "alignd/config/go_duration.h"
 
 namespace alignd {
 

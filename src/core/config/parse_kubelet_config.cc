@@ -9,10 +9,10 @@
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/config/config_problem.h"
+#include "alignd/config/go_duration.h"
 #include "alignd/config/kubelet_config.h"
 #include "core/config/eviction_threshold.h"
 #include "core/config/field_names.h"
-#include "core/config/go_duration.h"
 #include "core/config/switches.h"
 #include "core/json/json_view.h"
 #include "core/pod/resource_list.h"

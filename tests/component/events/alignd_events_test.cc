@@ -91,7 +91,7 @@ class AligndEventsTest : public daemon::DaemonTest {
     return credential;
   }
   Result<apiserver::ApiAnswer> CallOnce(const apiserver::ApiCredential& credential) const {
-    const auto call = apiserver::ConnectTo(credential);
+    const auto call = apiserver::ConnectTo(credential, "alignd-events");
     if (!call.ok()) return call.error();
     return (*call)("POST", "/api/v1/namespaces/ns/events", "{\"metadata\":{\"name\":\"a\"}}");
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../events/certificates.h"
+#include "edge/fake_leases.h"
 
 namespace alignd::extender {
 
@@ -21,7 +22,8 @@ inline constexpr char kPodsPath[] = "/api/v1/pods";
 inline constexpr char kTopologiesPath[] =
     "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies";
 
-// Has resource versions, pages, bookmarks, and an end of its history, as an API server has. It
+// Also has Leases of the namespace kube-system, and takes patches of EndpointSlices. Has resource
+// versions, pages, bookmarks, and an end of its history, as an API server has. It
 // accepts one token.
 class FakeCluster {
  public:
@@ -34,6 +36,19 @@ class FakeCluster {
         Answer(path, request, response);
       });
     }
+    const auto lease = [this](const httplib::Request& request, httplib::Response& response) {
+      AnswerLease(request, response);
+    };
+    constexpr char kLeases[] = "/apis/coordination.k8s.io/v1/namespaces/.*";
+    server_.Get(kLeases, lease);
+    server_.Post(kLeases, lease);
+    server_.Put(kLeases, lease);
+    server_.Patch("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices/.*",
+                  [this](const httplib::Request& request, httplib::Response& response) {
+                    const std::lock_guard<std::mutex> lock(mutex_);
+                    endpoints_ = request.body;
+                    response.set_content("{}", "application/json");
+                  });
     server_.new_task_queue = [] { return new httplib::ThreadPool(32); };
     port_ = server_.bind_to_any_port("127.0.0.1");
     thread_ = std::thread([this] { server_.listen_after_bind(); });
@@ -97,6 +112,24 @@ class FakeCluster {
     const std::lock_guard<std::mutex> lock(mutex_);
     breaks_ = true;
   }
+  // Answers calls of Leases with that status; 0: no longer.
+  void FailLeases(int status) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lease_status_ = status;
+  }
+  void AddReleasedLease(const std::string& name) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    leases_.AddReleased(name);
+  }
+  Object LeaseSpec() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return leases_.Spec();
+  }
+  // The last patch of an EndpointSlice.
+  std::string endpoints() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return endpoints_;
+  }
   int lists(const std::string& path) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = lists_.find(path);
@@ -146,6 +179,15 @@ class FakeCluster {
     } else {
       List(path, request, response);
     }
+  }
+
+  void AnswerLease(const httplib::Request& request, httplib::Response& response) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    testing::FakeLeases::Answer answer{.status = lease_status_,
+                                       .body = Status(lease_status_, "trouble")};
+    if (lease_status_ == 0) answer = leases_.Call(request.method, request.path, request.body);
+    response.status = answer.status;
+    response.set_content(answer.body, "application/json");
   }
 
   // Two objects a page, so that small lists have pages.
@@ -251,6 +293,9 @@ class FakeCluster {
   bool is_ending_ = false;
   std::string token_ = "first";
   std::map<std::string, int> lists_;
+  testing::FakeLeases leases_{"kube-system"};
+  int lease_status_ = 0;
+  std::string endpoints_;
   std::thread thread_;
 };
 

@@ -49,7 +49,7 @@ TEST(ClusterFeed, AnswersWhileTheApiServerIsHeard) {
   SmallCluster cluster;
   cluster.is_away = true;
   Extender extender({});
-  const ClusterFeed feed(
+  ClusterFeed feed(
       FastSettings(), [&cluster] { return cluster.Connect(); }, extender);
   ASSERT_TRUE(testing::WaitUntil([&] {
     const auto problem = extender.Problem();
@@ -63,6 +63,14 @@ TEST(ClusterFeed, AnswersWhileTheApiServerIsHeard) {
   const std::string page = feed.MetricsPage();
   EXPECT_NE(page.find("alignd_extender_objects{kind=\"nodes\"} 1\n"), std::string::npos) << page;
   EXPECT_NE(page.find("alignd_extender_lists_total{kind=\"pods\"} 1\n"), std::string::npos) << page;
+  // A new leader's nodes are newer than its term.
+  const auto before = std::chrono::steady_clock::now();
+  feed.ListAgain();
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    return feed.MetricsPage().find("alignd_extender_lists_total{kind=\"pods\"} 2\n") !=
+           std::string::npos;
+  })) << feed.MetricsPage();
+  EXPECT_TRUE(testing::WaitUntil([&] { return feed.AsOf() > before; }));
   cluster.is_away = true;
   ASSERT_TRUE(testing::WaitUntil([&] { return extender.Problem().has_value(); }));
   EXPECT_TRUE(extender.Problem()->message.starts_with("StaleNodes: "))

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -121,6 +122,42 @@ TEST_F(ExtenderOverHttp, AnswersWhatItCannotParseWithAnError) {
     EXPECT_EQ(PostTo(server_->port(), "/prioritize", body).status, 400) << body;
   }
   EXPECT_EQ(GetFrom(server_->port(), "/filter").status, 404);
+}
+
+// A process that stands still while it answers can have led before and after another replica.
+TEST(ExtenderServer, SendsNoAnswerOfAFormerTerm) {
+  const std::string pod = R"({"Pod":{"metadata":{"name":"a","uid":"a"},"spec":{"containers":)"
+                          R"([{"name":"app"}]}},"NodeNames":["w1"]})";
+  std::atomic<uint64_t> term = 1;
+  std::atomic<bool> stands_still = false;
+  std::atomic<bool> leads = true;
+  Extender extender({});
+  const auto server =
+      ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender, {}, [&](bool) -> Result<uint64_t> {
+        if (!leads) return Error{ErrorCode::kUnavailable, "NotLeader: b leads", "wait"};
+        return stands_still ? term++ : term.load();
+      });
+  ASSERT_TRUE(server.ok()) << server.error().Text();
+  const uint16_t port = (*server)->port();
+  // kube-scheduler itself knows all about this pod.
+  EXPECT_NE(PostTo(port, "/filter", pod).body.find(R"("NodeNames":["w1"])"), std::string::npos);
+  stands_still = true;
+  EXPECT_NE(PostTo(port, "/filter", pod).body.find("another replica led meanwhile"),
+            std::string::npos);
+  stands_still = false;
+  leads = false;
+  EXPECT_NE(PostTo(port, "/filter", pod).body.find(R"({"Error":"alignd-extender: NotLeader: b)"),
+            std::string::npos);
+  const HttpReply scores = PostTo(port, "/prioritize", pod);
+  EXPECT_EQ(scores.status, 503);
+  EXPECT_NE(scores.body.find("NotLeader: b leads; wait"), std::string::npos) << scores.body;
+  EXPECT_NE(GetFrom(port, "/readyz").body.find("NotLeader: b leads; wait"), std::string::npos);
+  EXPECT_NE(GetFrom(port, "/readyz?exclude=leader").body.find("have not been read yet"),
+            std::string::npos);
+  EXPECT_NE(
+      GetFrom(port, "/metrics")
+          .body.find("alignd_extender_calls_total{verb=\"filter\",outcome=\"not_leader\"} 2\n"),
+      std::string::npos);
 }
 
 TEST(ExtenderServer, SaysWhyItCannotServe) {

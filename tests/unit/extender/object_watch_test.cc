@@ -170,6 +170,37 @@ TEST_F(ObjectWatchTest, AListThatCannotBeReadIsAFailure) {
   }
 }
 
+TEST_F(ObjectWatchTest, ListsAgainWhenItIsAsked) {
+  List();
+  watch_.ListAgain();
+  List();
+  EXPECT_TRUE(LastPath().ends_with("limit=500")) << LastPath();
+  Step({.parts = {}});
+  EXPECT_NE(LastPath().find("watch=1"), std::string::npos) << LastPath();
+}
+
+// As a reader whose connection is closed meanwhile.
+TEST(ObjectWatchOfABusyReader, AWatchThatEndsForAListIsNoFailure) {
+  NotingSink sink;
+  const auto answers = std::make_shared<GivenAnswers>();
+  ObjectWatch* running = nullptr;
+  int connections = 0;
+  ObjectWatch watch(
+      ObjectKind::kPod, {},
+      [&]() -> Result<std::unique_ptr<apiserver::ApiReader>> {
+        if (++connections == 2) running->ListAgain();
+        return std::unique_ptr<apiserver::ApiReader>(std::make_unique<FakeReader>(answers));
+      },
+      sink);
+  running = &watch;
+  answers->Add({.parts = {R"({"metadata":{"resourceVersion":"5"},"items":[]})"}});
+  EXPECT_EQ(watch.Step(), 0ms);
+  EXPECT_EQ(watch.Step(), 0ms);  // the watch
+  answers->Add({.parts = {R"({"metadata":{"resourceVersion":"6"},"items":[]})"}});
+  EXPECT_EQ(watch.Step(), 0ms);
+  EXPECT_EQ(sink.Take(), (Notes{"listed 0", "listed 0"}));
+}
+
 TEST_F(ObjectWatchTest, NothingIsReadAfterStop) {
   watch_.Stop();
   List();

@@ -1,0 +1,37 @@
+// Leads the Service of several replicas to the leader.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "alignd/base/result.h"
+#include "extender/leader_elector.h"
+
+namespace alignd::extender {
+
+// Writes the address of this replica into an EndpointSlice that exists, as its only endpoint. A
+// readiness probe cannot do that: replicas that are never ready end no rolling update. One thread
+// at a time.
+class LeaderEndpoint {
+ public:
+  struct Settings {
+    std::string name_space;
+    std::string slice;
+    std::string address;
+  };
+
+  LeaderEndpoint(Settings settings, LeaderElector::Connect connect);
+
+  // Repeated by the leader: a former one can have written late. What changes nothing is not stored
+  // by the API server.
+  Result<Done> Announce();
+
+ private:
+  const Settings settings_;
+  const LeaderElector::Connect connect_;
+  std::optional<apiserver::ApiCall> call_;
+  BootClock::time_point connected_{};
+};
+
+}  // namespace alignd::extender
