@@ -70,8 +70,8 @@ struct KubeletConfig {
   Compatibility compatibility = Compatibility::k1_37;
   std::set<PodPolicy> pod_policies;  // which policies pods may choose; none by default
   NumaAllocateStrategy numa_allocate_strategy = NumaAllocateStrategy::kNone;
-  // As pod_policies, for the pods of some namespaces: of these entries, the first that has it
-  // counts.
+  // As pod_policies, for the pods of some namespaces, with their defaults: of these entries, the
+  // first that has it counts.
   std::vector<NamespacePolicies> namespace_policies;
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
@@ -99,8 +99,15 @@ const std::set<PodPolicy>& PodPoliciesFor(const KubeletConfig& config, std::stri
 // The name of that list in messages: "podPolicies", or "podPolicies for namespace NAME".
 std::string NameOfPodPolicies(const KubeletConfig& config, std::string_view name_space);
 
-// Which policies the pods of any namespace may choose.
+// What the pods of a namespace have by default.
+const PlacementPolicies& DefaultPoliciesFor(const KubeletConfig& config,
+                                            std::string_view name_space);
+
+// Which policies the pods of any namespace may choose, or have by default.
 std::set<PodPolicy> PodPoliciesAnywhere(const KubeletConfig& config);
+
+// As --pod-policies=off: no pods may choose. They keep the defaults of their namespaces.
+void LetNoPodsChoose(KubeletConfig& config);
 
 // Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).
 std::optional<bool> ParseGoBool(std::string_view text);
