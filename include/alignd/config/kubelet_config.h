@@ -29,9 +29,10 @@ enum class TopologyManagerScope { kContainer, kPod };
 enum class MemoryManagerPolicy { kNone, kStatic };
 
 // Which NUMA node a pod gets that several would suit equally: that with the fewest or the most free
-// CPUs. kNone: as the kubelet, that with the lowest number.
+// CPUs. kNone: as the kubelet, that with the lowest number. kAllNodes: the CPUs of a container are
+// distributed over as many NUMA nodes as possible.
 // Source: koordinator apis/extension/numa_aware.go, NUMAAllocateStrategy.
-enum class NumaAllocateStrategy { kNone, kFullestNode, kEmptiestNode };
+enum class NumaAllocateStrategy { kNone, kFullestNode, kEmptiestNode, kAllNodes };
 
 // Which kubelet's rules and forms of the state files apply where releases differ. 1.20: its merge
 // of hints. 1.36: as 1.37, but state files without `data`.
@@ -86,12 +87,13 @@ struct KubeletConfig {
 Result<KubeletConfig> ParseKubeletConfig(std::string_view json);
 
 // The spellings of KubeletConfiguration.
-std::string_view ToString(CpuManagerPolicy policy);        // none, static
-std::string_view ToString(TopologyManagerPolicy policy);   // none, best-effort, ...
-std::string_view ToString(TopologyManagerScope scope);     // container, pod
-std::string_view ToString(MemoryManagerPolicy policy);     // None, Static
-std::string_view ToString(Compatibility compatibility);    // 1.20, 1.36, 1.37
-std::string_view ToString(NumaAllocateStrategy strategy);  // MostAllocated, LeastAllocated, ""
+std::string_view ToString(CpuManagerPolicy policy);       // none, static
+std::string_view ToString(TopologyManagerPolicy policy);  // none, best-effort, ...
+std::string_view ToString(TopologyManagerScope scope);    // container, pod
+std::string_view ToString(MemoryManagerPolicy policy);    // None, Static
+std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36, 1.37
+// "MostAllocated", "LeastAllocated", "DistributeEvenly", "".
+std::string_view ToString(NumaAllocateStrategy strategy);
 
 // Which policies the pods of a namespace may choose.
 const std::set<PodPolicy>& PodPoliciesFor(const KubeletConfig& config, std::string_view name_space);

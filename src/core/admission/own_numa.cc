@@ -96,7 +96,9 @@ std::optional<Objection> ObjectionToNuma(const Node& node, const NodeState& befo
 std::vector<CpuSet> PlacesByStrategy(const Node& node, const NodeState& state) {
   std::vector<CpuSet> places;
   const NumaAllocateStrategy strategy = node.config.numa_allocate_strategy;
-  if (strategy == NumaAllocateStrategy::kNone || !node.cpu) return places;
+  const bool orders = strategy == NumaAllocateStrategy::kFullestNode ||
+                      strategy == NumaAllocateStrategy::kEmptiestNode;
+  if (!orders || !node.cpu) return places;
   const CpuSet free = state.cpu.default_set - node.cpu->reserved -
                       cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
   const auto order_of = [&](const CpuSet& place) {

@@ -36,7 +36,7 @@ inline PlacementPolicies RandomPlacement(Random& random) {
 inline void LetPodsChoose(KubeletConfig& config, Random& random) {
   config.numa_allocate_strategy = random.OneOf<NumaAllocateStrategy>(
       {NumaAllocateStrategy::kNone, NumaAllocateStrategy::kNone, NumaAllocateStrategy::kFullestNode,
-       NumaAllocateStrategy::kEmptiestNode});
+       NumaAllocateStrategy::kEmptiestNode, NumaAllocateStrategy::kAllNodes});
   if (!random.OnceIn(3)) return;
   config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
   if (random.OnceIn(2)) {

@@ -287,11 +287,8 @@ TEST(KubeletConfig, RefusesWrongValues) {
        "podPolicies[0]: \"numaTopologyPolicies\" is no policy that pods can choose; did you mean "
        "numaTopologyPolicy?"},
       {R"({"numaAllocateStrategy":"most"})",
-       "numaAllocateStrategy: \"most\" is not \"MostAllocated\" or \"LeastAllocated\"; did you "
-       "mean MostAllocated?"},
-      {R"({"numaAllocateStrategy":"DistributeEvenly"})",
-       "numaAllocateStrategy: \"DistributeEvenly\" is not \"MostAllocated\" or \"LeastAllocated\"; "
-       "set distribute-cpus-across-numa in cpuManagerPolicyOptions"},
+       "numaAllocateStrategy: \"most\" is not \"MostAllocated\", \"LeastAllocated\" or "
+       "\"DistributeEvenly\"; did you mean MostAllocated?"},
       {R"({"podPolicies":"off"})", "podPolicies: \"off\" is not a list"},
       {R"({"namespacePolicies":{"a":[]}})", "namespacePolicies: object is not a list"},
       {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":["numa"]}]})",
