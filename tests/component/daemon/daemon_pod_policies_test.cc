@@ -321,7 +321,7 @@ TEST_F(DaemonPodPolicies, OfTheNamespaceNeedNoAnnotation) {
   const Running shared = RunOne(InNamespace("db", BurstablePod("db")), Shared());
   EXPECT_EQ(CpusOf(shared.container), "14-27");
   const Running plain = RunOne(PodConfig("plain"), Pinned(20));
-  EXPECT_EQ(CpusOf(plain.container), "4-11,14-25");
+  EXPECT_EQ(CpusOf(plain.container), "4-23");
   ASSERT_TRUE(RemoveSandbox(plain.sandbox).ok());
   for (const bool is_restarted : {false, true}) {
     if (is_restarted) {
