@@ -38,7 +38,7 @@ bool HasWhole(const admission::NodeState& state, const std::string& pod_uid) {
 }  // namespace
 
 Pod AsDecided(const admission::Node& node, const admission::NodeState& state, Pod pod) {
-  pod = admission::OnThisNode(node, admission::KeepingItsCpus(state, std::move(pod)));
+  pod = admission::OnThisNode(node, admission::KeepingItsCpus(node, state, std::move(pod)));
   const bool from_pod = pod.pod_level_managers == PodLevelManagers::kPod;
   const bool has_whole = HasWhole(state, pod.uid);
   const bool has_others = !has_whole && (state.cpu.assignments.contains(pod.uid) ||

@@ -51,7 +51,12 @@ std::string ValueOf(const std::vector<NamespacePolicies>& entries) {
     std::string names;
     for (const std::string& name : entry.namespaces) names += (names.empty() ? "" : ",") + name;
     text += (text.empty() ? "" : ", ") + ("{namespaces: [" + names + "], podPolicies: ") +
-            ValueOf(entry.pod_policies) + "}";
+            ValueOf(entry.pod_policies);
+    std::string defaults;
+    for (const auto& [name, value] : ToTexts(entry.defaults)) {
+      defaults += (defaults.empty() ? "" : ", ") + name + ": " + value;
+    }
+    text += defaults.empty() ? "}" : ", defaults: {" + defaults + "}}";
   }
   return "[" + text + "]";
 }

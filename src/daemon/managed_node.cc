@@ -61,7 +61,7 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
   if (options.compatibility) config.compatibility = *options.compatibility;
   if (options.pod_policies) {
     config.pod_policies = *options.pod_policies;
-    if (config.pod_policies.empty()) config.namespace_policies.clear();  // off, for all pods
+    if (config.pod_policies.empty()) LetNoPodsChoose(config);  // off, in all namespaces
   }
   if (!machine.ok()) return;
   if (!checked.problems.empty()) return AddProblemsOfValues(*machine, file, checked);

@@ -35,6 +35,19 @@ bool IsConcerned(const PlannedPod& pod) {
   return !pod.faults.empty() || placement::DependsOnNumaNodes(pod);
 }
 
+bool Extender::ConcernsNodes(const PlannedPod& pod) const {
+  if (IsConcerned(pod)) return true;
+  return std::ranges::any_of(seats_, [&](const auto& seat) {
+    return seat.second.base != nullptr &&
+           placement::DependsOnNumaNodes(pod, seat.second.base->node().config);
+  });
+}
+
+bool Extender::Concerns(const PlannedPod& pod) const {
+  const MutexLock lock(mutex_);
+  return ConcernsNodes(pod);
+}
+
 void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
                         Clock::time_point as_of) {
   // Nodes that are equal share one value.
@@ -227,11 +240,11 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
                                             const std::vector<std::string>& names,
                                             Clock::time_point now) {
   Filtered filtered;
-  if (!IsConcerned(pod)) {
+  const MutexLock lock(mutex_);
+  if (!ConcernsNodes(pod)) {
     filtered.nodes = names;
     return filtered;
   }
-  const MutexLock lock(mutex_);
   if (problem_) return *problem_;
   Drop(pod.pod.uid);
   DropNamesakesOf(pod);
@@ -285,7 +298,7 @@ Result<std::vector<std::pair<std::string, int64_t>>> Extender::Prioritize(
   std::vector<std::pair<std::string, int64_t>> scores;
   const MutexLock lock(mutex_);
   if (problem_) return *problem_;
-  const bool is_concerned = IsConcerned(pod);
+  const bool is_concerned = ConcernsNodes(pod);
   Shape* const shape = is_concerned ? &ShapeOf(pod) : nullptr;
   if (const auto kept = kept_.find(pod.pod.uid); kept != kept_.end()) {
     KeepOnly(kept->second, pod.pod.uid, names);

@@ -95,6 +95,10 @@ class Extender {
   // Of the nodes that cannot be used, the names and the reasons.
   std::map<std::string, std::string> NodeProblems() const;
 
+  // Whether the nodes are asked about the pod: it is one of IsConcerned, or the pods of its
+  // namespace stay on one NUMA node by default on some node.
+  bool Concerns(const placement::PlannedPod& pod) const;
+
  private:
   using NodePointer = std::shared_ptr<const placement::PlannedNode>;
 
@@ -137,6 +141,7 @@ class Extender {
   };
 
   static std::string NameOf(const placement::PlannedPod& pod);  // NAMESPACE/NAME
+  bool ConcernsNodes(const placement::PlannedPod& pod) const REQUIRES(mutex_);
   Shape& ShapeOf(const placement::PlannedPod& pod) REQUIRES(mutex_);
   // The nodes of these names that can be asked, the best one first; why the others cannot is
   // written to `filtered`.
@@ -181,8 +186,8 @@ class Extender {
 // "5 nodes cannot be used: w1: REASON | w2: REASON | w3: REASON | and 2 more", of NodeProblems.
 std::string DescribeProblems(const std::map<std::string, std::string>& problems);
 
-// Whether the nodes are asked about the pod. kube-scheduler itself knows all about others: they are
-// let through.
+// Whether nodes are asked about the pod, whatever their configuration. kube-scheduler itself knows
+// all about others: they are let through, unless Extender::Concerns.
 bool IsConcerned(const placement::PlannedPod& pod);
 
 }  // namespace alignd::extender

@@ -57,7 +57,8 @@ PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
                      const runtime::v1::ContainerConfig& container, std::string source) {
   PodAsk ask{PodWithoutContainers(sandbox), std::move(source)};
   ask.pod.is_complete = false;
-  // Nothing of it is aligned.
+  // Nothing of it is aligned, whatever its namespace has by default.
+  ask.pod.defaults.emplace();
   ask.pod.policies = {.unsupported = std::move(ask.pod.policies.unsupported)};
   // Not the class of its pod: no manager assigns anything to a container of a Burstable pod.
   ask.pod.stated_qos = QosClass::kBurstable;

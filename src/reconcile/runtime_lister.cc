@@ -49,7 +49,8 @@ std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing) {
   for (const auto& [uid, sandbox] : newest) {
     PodPolicies asked = sandbox->policies;
     asked.unsupported.clear();  // nothing to follow
-    if (AreEmpty(asked)) continue;
+    // Without annotations, the pod can have the defaults of its namespace.
+    if (AreEmpty(asked) && sandbox->name_space.empty()) continue;
     asked.name_space = sandbox->name_space;
     policies[uid] = std::move(asked);
   }

@@ -109,7 +109,7 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
         for (const PlannedNode& node : alone)
           seen["faulty, admitted at once"] += IsAdmittedAtOnce(node, pod) ? 1 : 0;
       }
-      if (!IsConcerned(pod)) {  // the extender lets it pass
+      if (!of_files.Concerns(pod)) {  // the extender lets it pass
         for (const PlannedNode& node : alone) AnswerAlone(node, pod);
         continue;
       }

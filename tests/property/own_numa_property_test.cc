@@ -2,12 +2,15 @@
 // numaAllocateStrategy, against definitions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/own_policy.h"
 #include "core/device_states.h"
 #include "core/machine_builder.h"
+#include "core/numa_spread_oracle.h"
 #include "core/pod_builder.h"
 #include "core/random_machine.h"
 
@@ -116,6 +119,63 @@ TEST(OwnNumaProperty, TheStrategyTakesTheFullestOrTheEmptiestNumaNode) {
     ASSERT_EQ(on.Count(), 1) << cpus.ToString();
     EXPECT_EQ(free_in(*on.begin()), best);
   }
+}
+
+// The most of these NUMA nodes that can share as many CPUs evenly.
+int MostNodesSharing(const std::vector<int>& free_cpus, int count) {
+  int nodes = std::min(count, static_cast<int>(free_cpus.size()));
+  while (nodes > 0) {
+    if (cpumanager::FindNumaSpreadByTryingAll(
+            free_cpus, {.count = count, .group = 1, .fewest_nodes = nodes, .most_nodes = nodes})) {
+      break;
+    }
+    --nodes;
+  }
+  return nodes;
+}
+
+// On as many NUMA nodes as possible of those that the topology policy has chosen, in equal parts;
+// whether the pod is admitted, and with which NUMA nodes, is as without.
+TEST(OwnNumaProperty, TheStrategyDistributesOverAsManyNumaNodesAsPossible) {
+  Random random;
+  int several = 0;
+  for (int run = 0; run < Iterations(500); ++run) {
+    const Machine machine = RandomMachine(random);
+    const auto policy = random.OneOf<TopologyManagerPolicy>(
+        {TopologyManagerPolicy::kSingleNumaNode, TopologyManagerPolicy::kRestricted,
+         TopologyManagerPolicy::kNone, TopologyManagerPolicy::kNone});
+    const Node node = NumaNodeOf(machine, policy, NumaAllocateStrategy::kAllNodes);
+    const Node plain = NumaNodeOf(machine, policy, NumaAllocateStrategy::kNone);
+    EXPECT_EQ(node.cpu->reserved, plain.cpu->reserved);
+    const NodeState state = StateOfOthers(node, random);
+    const int count = random.Number(1, 8);
+    const Admission chosen = Admit(node, state, NumaPodOf(count), devicemanager::NoPreference);
+    const Admission as_kubelet = Admit(plain, state, NumaPodOf(count), devicemanager::NoPreference);
+    ASSERT_EQ(chosen.admitted(), as_kubelet.admitted());
+    EXPECT_EQ(chosen.decisions, as_kubelet.decisions);
+    if (!chosen.admitted()) continue;
+    EXPECT_TRUE(chosen.next.BrokenInvariants(node).empty());
+    CpuSet offered = state.cpu.default_set - node.cpu->reserved;
+    if (policy != TopologyManagerPolicy::kNone) {
+      offered = offered & machine.CpusInNuma(*chosen.decisions[0].affinity->affinity);
+    }
+    std::vector<int> free_cpus;
+    for (int position = 0; position < machine.numa_count(); ++position) {
+      const int free = offered.CountCommon(machine.CpusInNuma(position));
+      if (free > 0) free_cpus.push_back(free);
+    }
+    const CpuSet& cpus = chosen.assignments.at("app").exclusive;
+    EXPECT_EQ(cpus.Count(), count);
+    const int nodes = machine.NumaOf(cpus).Count();
+    const int most = MostNodesSharing(free_cpus, count);
+    if (most == 0) {  // no NUMA nodes can give equal parts
+      EXPECT_EQ(cpus, as_kubelet.assignments.at("app").exclusive);
+      continue;
+    }
+    EXPECT_EQ(nodes, most) << cpus.ToString() << " of " << offered.ToString();
+    several += nodes > 1 ? 1 : 0;
+  }
+  EXPECT_GT(several, 50);
 }
 
 }  // namespace

@@ -66,7 +66,14 @@ std::string NodeConfigText(const Machine& machine, Random& random) {
                               R"(,"namespacePolicies":[{"namespaces":["team-a"],"podPolicies":)"
                               R"(["numaTopologyPolicy","cpuBindPolicy"]}])",
                               R"(,"namespacePolicies":[{"namespaces":["team-*"],"podPolicies":)"
-                              R"([]}])"});
+                              R"([]}])",
+                              R"(,"namespacePolicies":[{"namespaces":["team-*"],"podPolicies":)"
+                              R"([],"defaults":{"numaTopologyPolicy":"SingleNUMANode"}}])",
+                              R"(,"namespacePolicies":[{"namespaces":["team-*"],"podPolicies":)"
+                              R"([],"defaults":{"preferredCPUBindPolicy":"FullPCPUs",)"
+                              R"("prefer-shared-cpus":"true"}}])",
+                              R"(,"namespacePolicies":[{"namespaces":["team-*"],"podPolicies":)"
+                              R"([],"defaults":{"shared-cpus":"single-numa-node"}}])"});
   return text + "}";
 }
 

@@ -1,6 +1,7 @@
 // What a pod asks for by annotation (PodPolicies), where the node's configuration lets pods choose
-// (PodPoliciesFor): the topology policy under which it is decided, how its CPUs lie on
-// cores, and what a scheduler has decided for it. The one place that decides what applies.
+// (PodPoliciesFor), and what it has by default in its namespace (DefaultPoliciesFor): the topology
+// policy under which it is decided, how its CPUs lie on cores, and what a scheduler has decided for
+// it. The one place that decides what applies.
 #pragma once
 
 #include <map>
@@ -29,12 +30,17 @@ TopologyManagerPolicy ManagerPolicyOf(NumaTopologyPolicy policy);
 // Whether the node lets the pod choose it: that depends on the pod's namespace.
 bool MayChoose(const Node& node, const Pod& pod, PodPolicy policy);
 
-// Of these policies of a running pod, those that the node lets it choose. What schedulers have
+// The policies of a pod, as they are kept while it runs (NodeState::chosen_policies): what it asks
+// for where the node lets it choose, and the defaults of its namespace. What schedulers have
 // decided for the pod is left out, and what is wrong with its annotations: it does not apply to a
 // running pod.
-PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked);
-// The same of a pod, as it is asked for when the pod runs.
 PodPolicies ChosenPolicies(const Node& node, const Pod& pod);
+// The same of what the annotations of a running pod say.
+PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked);
+
+// Of the policies that a running pod has, those that still apply to it: that the node lets it
+// choose, or for which its namespace has a default, whichever.
+PodPolicies KeptPolicies(const Node& node, const PodPolicies& chosen);
 
 // The policy of the pod that applies in place of the node's: only a node with topologyManagerPolicy
 // none has nothing that a pod could weaken. nullopt: the node's policy applies.
@@ -63,9 +69,9 @@ NodeState WithPolicies(const Node& node, NodeState state,
 bool HasPolicies(const Node& node, const NodeState& state, const std::string& pod_uid,
                  const PodPolicies& asked);
 
-// The pod, whose containers keep the exclusive CPUs that they have: whatever its annotations and
-// its label now say (CpuSharing), these ask for shared CPUs only for containers without.
-Pod KeepingItsCpus(const NodeState& state, Pod pod);
+// The pod, whose containers keep the exclusive CPUs that they have: whatever its annotations, its
+// label (CpuSharing) and its namespace now say, shared CPUs are only for containers without.
+Pod KeepingItsCpus(const Node& node, const NodeState& state, Pod pod);
 
 // Refuses a pod whose annotations cannot be followed: one is malformed, asks for another topology
 // policy than that of the node, which is not none, or for CPUs that the node does not assign like

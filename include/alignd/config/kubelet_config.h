@@ -29,9 +29,10 @@ enum class TopologyManagerScope { kContainer, kPod };
 enum class MemoryManagerPolicy { kNone, kStatic };
 
 // Which NUMA node a pod gets that several would suit equally: that with the fewest or the most free
-// CPUs. kNone: as the kubelet, that with the lowest number.
+// CPUs. kNone: as the kubelet, that with the lowest number. kAllNodes: the CPUs of a container are
+// distributed over as many NUMA nodes as possible.
 // Source: koordinator apis/extension/numa_aware.go, NUMAAllocateStrategy.
-enum class NumaAllocateStrategy { kNone, kFullestNode, kEmptiestNode };
+enum class NumaAllocateStrategy { kNone, kFullestNode, kEmptiestNode, kAllNodes };
 
 // Which kubelet's rules and forms of the state files apply where releases differ. 1.20: its merge
 // of hints. 1.36: as 1.37, but state files without `data`.
@@ -70,8 +71,8 @@ struct KubeletConfig {
   Compatibility compatibility = Compatibility::k1_37;
   std::set<PodPolicy> pod_policies;  // which policies pods may choose; none by default
   NumaAllocateStrategy numa_allocate_strategy = NumaAllocateStrategy::kNone;
-  // As pod_policies, for the pods of some namespaces: of these entries, the first that has it
-  // counts.
+  // As pod_policies, for the pods of some namespaces, with their defaults: of these entries, the
+  // first that has it counts.
   std::vector<NamespacePolicies> namespace_policies;
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
@@ -86,12 +87,13 @@ struct KubeletConfig {
 Result<KubeletConfig> ParseKubeletConfig(std::string_view json);
 
 // The spellings of KubeletConfiguration.
-std::string_view ToString(CpuManagerPolicy policy);        // none, static
-std::string_view ToString(TopologyManagerPolicy policy);   // none, best-effort, ...
-std::string_view ToString(TopologyManagerScope scope);     // container, pod
-std::string_view ToString(MemoryManagerPolicy policy);     // None, Static
-std::string_view ToString(Compatibility compatibility);    // 1.20, 1.36, 1.37
-std::string_view ToString(NumaAllocateStrategy strategy);  // MostAllocated, LeastAllocated, ""
+std::string_view ToString(CpuManagerPolicy policy);       // none, static
+std::string_view ToString(TopologyManagerPolicy policy);  // none, best-effort, ...
+std::string_view ToString(TopologyManagerScope scope);    // container, pod
+std::string_view ToString(MemoryManagerPolicy policy);    // None, Static
+std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36, 1.37
+// "MostAllocated", "LeastAllocated", "DistributeEvenly", "".
+std::string_view ToString(NumaAllocateStrategy strategy);
 
 // Which policies the pods of a namespace may choose.
 const std::set<PodPolicy>& PodPoliciesFor(const KubeletConfig& config, std::string_view name_space);
@@ -99,8 +101,15 @@ const std::set<PodPolicy>& PodPoliciesFor(const KubeletConfig& config, std::stri
 // The name of that list in messages: "podPolicies", or "podPolicies for namespace NAME".
 std::string NameOfPodPolicies(const KubeletConfig& config, std::string_view name_space);
 
-// Which policies the pods of any namespace may choose.
+// What the pods of a namespace have by default.
+const PlacementPolicies& DefaultPoliciesFor(const KubeletConfig& config,
+                                            std::string_view name_space);
+
+// Which policies the pods of any namespace may choose, or have by default.
 std::set<PodPolicy> PodPoliciesAnywhere(const KubeletConfig& config);
+
+// As --pod-policies=off: no pods may choose. They keep the defaults of their namespaces.
+void LetNoPodsChoose(KubeletConfig& config);
 
 // Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).
 std::optional<bool> ParseGoBool(std::string_view text);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alignd/base/result.h"
+#include "alignd/pod/pod_policies.h"
 
 namespace alignd {
 
@@ -31,10 +32,12 @@ Result<std::set<PodPolicy>> ParsePodPolicies(std::string_view text);
 // The same text; "off" for none.
 std::string ToText(const std::set<PodPolicy>& policies);
 
-// What the pods of some namespaces may choose, in place of the list for all namespaces.
+// What the pods of some namespaces may choose, in place of the list for all namespaces, and what
+// they have by default.
 struct NamespacePolicies {
   std::vector<std::string> namespaces;  // names; a `*` at the end stands for any text, also none
   std::set<PodPolicy> pod_policies;
+  PlacementPolicies defaults = {};
 
   // Whether one of the names stands for the namespace.
   bool Has(std::string_view name_space) const;

@@ -17,6 +17,9 @@ struct PolicyOptions {
   bool distribute_cpus_across_cores = false;
   bool strict_cpu_reservation = false;
   bool prefer_align_cpus_by_uncorecache = false;
+  // Not an option of the kubelet: numaAllocateStrategy DistributeEvenly. With it,
+  // distribute_cpus_across_numa takes as many NUMA nodes as possible, not as few.
+  bool on_most_numa_nodes = false;
 
   friend bool operator==(const PolicyOptions&, const PolicyOptions&) = default;
 };

@@ -137,6 +137,9 @@ class PlannedNode {
 // Whether where the pod fits depends on NUMA nodes, and later pods on where it is: it is
 // Guaranteed, has pod-level resources, requests devices, or asks to stay on one NUMA node.
 bool DependsOnNumaNodes(const PlannedPod& pod);
+// The same on a node with that configuration, under which the pods of the namespace can have that
+// by default.
+bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config);
 
 // The pod without UID, names and owner: pods that are equal then are treated alike.
 PlannedPod WithoutNames(PlannedPod pod);

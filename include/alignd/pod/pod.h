@@ -92,6 +92,9 @@ struct Pod {
   PodLevelManagers pod_level_managers = PodLevelManagers::kOff;
   // What its annotations ask for. A node follows them if its configuration allows that.
   PodPolicies policies = {};
+  // What applies where its annotations say nothing. nullopt: the defaults of its namespace, which
+  // the node's configuration has.
+  std::optional<PlacementPolicies> defaults = {};
   // spec.priority, if the source knows it. Only for the order in which pods wait.
   int32_t priority = 0;
 

@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/quantity.h"
@@ -56,6 +58,24 @@ enum class CpuExclusivePolicy {
 
 // "PCPULevel", "NUMANodeLevel".
 std::string_view ToString(CpuExclusivePolicy policy);
+
+// How a pod is placed: what it asks for by annotation, or what the pods of its namespace have by
+// default (NamespacePolicies). Members are named after those of PodPolicies.
+struct PlacementPolicies {
+  std::optional<NumaTopologyPolicy> numa_topology = {};  // nullopt: that of the node
+  bool keeps_numa_apart = false;
+  std::optional<CpuBindPolicy> required_bind = {};
+  std::optional<CpuBindPolicy> preferred_bind = {};
+  std::optional<CpuExclusivePolicy> exclusive = {};
+  bool prefers_shared_cpus = false;  // containers about which the pod says nothing
+  bool shared_on_one_node = false;
+
+  friend bool operator==(const PlacementPolicies&, const PlacementPolicies&) = default;
+};
+
+// Those that are set, with their names and values in the annotations: {"numaTopologyPolicy",
+// "SingleNUMANode"}.
+std::vector<std::pair<std::string, std::string>> ToTexts(const PlacementPolicies& policies);
 
 // By NUMA node id: resource name -> amount.
 using NumaNodeResources = std::map<int64_t, std::map<std::string, Quantity, std::less<>>>;

@@ -12,6 +12,7 @@
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/own_defaults.h"
 #include "core/admission/own_numa.h"
 #include "core/admission/own_status.h"
 #include "core/admission/pod_answers.h"
@@ -342,7 +343,8 @@ Admission AdmitHere(const Node& node, const NodeState& state, const Pod& pod,
   }
   // What the pod has, it keeps: here, a decision can only have come later.
   if (!node.cpu) return PodAdmission(node, state, WithoutDecision(pod), preferred).Run(state);
-  if (AreEmpty(pod.policies) && node.config.numa_allocate_strategy == NumaAllocateStrategy::kNone) {
+  const bool has_wishes = !AreEmpty(pod.policies) || DefaultsOf(node, pod) != PlacementPolicies();
+  if (!has_wishes && node.config.numa_allocate_strategy == NumaAllocateStrategy::kNone) {
     return PodAdmission(node, state, pod, preferred).Run(state);
   }
   return AdmitWithOwnCpus(node, state, pod, preferred);
@@ -352,8 +354,8 @@ Admission AdmitHere(const Node& node, const NodeState& state, const Pod& pod,
 
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const PreferredAllocationFn& preferred) {
-  if (pod.policies.sharing != CpuSharing()) {
-    return AdmitHere(node, state, OnThisNode(node, KeepingItsCpus(state, pod)), preferred);
+  if (pod.policies.sharing != CpuSharing() || DefaultsOf(node, pod).prefers_shared_cpus) {
+    return AdmitHere(node, state, OnThisNode(node, KeepingItsCpus(node, state, pod)), preferred);
   }
   if (PodLevelManagersOf(node, pod) != pod.pod_level_managers) {
     return AdmitHere(node, state, OnThisNode(node, pod), preferred);

@@ -8,6 +8,7 @@
 #include "alignd/admission/pod_level.h"
 #include "alignd/admission/shared_pool.h"
 #include "alignd/cpumanager/node_shares.h"
+#include "core/admission/own_defaults.h"
 
 namespace alignd::admission {
 namespace {
@@ -72,8 +73,9 @@ bool RequestsMemory(const Node& node, const Pod& pod, const Container& container
 }
 
 bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container) {
-  if (!MayChoose(node, pod, PodPolicy::kSharedNumaNode)) return false;
-  if (!pod.policies.shared_on_one_node && pod.policies.shared_fault.empty()) return false;
+  const bool has_fault =
+      !pod.policies.shared_fault.empty() && MayChoose(node, pod, PodPolicy::kSharedNumaNode);
+  if (!has_fault && !FollowedPolicies(node, pod).shared_on_one_node) return false;
   return !RequestsCpus(node, pod, container);
 }
 

@@ -11,6 +11,7 @@
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "core/admission/claimed_devices.h"
+#include "core/admission/own_defaults.h"
 #include "core/admission/remedy.h"
 #include "core/admission/shared_node.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -80,7 +81,8 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
   } else {
     const std::string pool = PodCpuBudget(pod) > 0 ? "shared CPUs of the pod (" : "shared CPUs (";
     text += node.cpu ? pool + WhyShared(pod, container) + ")" : "any CPUs";
-    if (node.cpu && AsksForOneNode(node, pod, container) && pod.policies.shared_fault.empty()) {
+    if (node.cpu && FollowedPolicies(node, pod).shared_on_one_node &&
+        AsksForOneNode(node, pod, container)) {
       text += ", " + std::to_string(ShareOf(container).millis) + "m of one NUMA node";
     }
   }

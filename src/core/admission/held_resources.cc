@@ -141,11 +141,29 @@ Pod HoldingPod(const Node& node, const NodeState& state, const HoldingUnit& unit
   Pod pod;
   pod.uid = unit.pod_uid;
   pod.stated_qos = QosClass::kGuaranteed;
-  // A running pod was admitted under its policy: another policy of the node does not refuse it.
+  // A running pod was admitted under its policies: neither another policy of the node nor other
+  // defaults of its namespace refuse it.
+  pod.defaults.emplace();
   if (const auto chosen = state.chosen_policies.find(unit.pod_uid);
       chosen != state.chosen_policies.end()) {
-    pod.policies = ApplicableTo(node, chosen->second);
-    pod.name_space = std::exchange(pod.policies.name_space, {});
+    const PodPolicies applicable = ApplicableTo(node, chosen->second);
+    pod.name_space = applicable.name_space;
+    pod.defaults->numa_topology = applicable.numa_topology;
+    pod.defaults->required_bind = applicable.required_bind;
+    pod.defaults->preferred_bind = applicable.preferred_bind;
+    pod.defaults->exclusive = applicable.exclusive;
+    // For messages: where it may choose, its annotation says so.
+    const std::set<PodPolicy>& allowed = PodPoliciesFor(node.config, pod.name_space);
+    if (allowed.contains(PodPolicy::kNumaTopologyPolicy)) {
+      pod.policies.numa_topology = applicable.numa_topology;
+    }
+    if (allowed.contains(PodPolicy::kCpuBindPolicy)) {
+      pod.policies.required_bind = applicable.required_bind;
+      pod.policies.preferred_bind = applicable.preferred_bind;
+    }
+    if (allowed.contains(PodPolicy::kCpuExclusivePolicy)) {
+      pod.policies.exclusive = applicable.exclusive;
+    }
   }
   std::map<std::string, CpuSet> counted;
   for (const std::string& name : unit.containers) {

@@ -10,6 +10,7 @@
 #include "alignd/cpumanager/config_problems.h"
 #include "alignd/memorymanager/config_problems.h"
 #include "alignd/topologymanager/config_problems.h"
+#include "core/admission/own_defaults.h"
 
 namespace alignd::admission {
 
@@ -27,6 +28,8 @@ std::vector<ConfigProblem> FindProblems(const Machine& machine, const KubeletCon
     const std::vector<ConfigProblem> of_memory = memorymanager::FindProblems(machine, config);
     problems.insert(problems.end(), of_memory.begin(), of_memory.end());
   }
+  const std::vector<ConfigProblem> of_defaults = FindDefaultProblems(config);
+  problems.insert(problems.end(), of_defaults.begin(), of_defaults.end());
   return problems;
 }
 

@@ -7,6 +7,7 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/topologymanager/policy.h"
+#include "core/admission/own_defaults.h"
 #include "core/cpumanager/core_use.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -83,7 +84,7 @@ StaticPolicy CpuPolicyWith(const Node& node, const PodPolicies& chosen) {
 StaticPolicy CpuPolicyOf(const Node& node, const NodeState& state, const std::string& pod_uid) {
   const auto asked = state.chosen_policies.find(pod_uid);
   if (asked == state.chosen_policies.end()) return *node.cpu;
-  StaticPolicy policy = CpuPolicyWith(node, ChosenPolicies(node, asked->second));
+  StaticPolicy policy = CpuPolicyWith(node, KeptPolicies(node, asked->second));
   policy.options = cpumanager::OptionsOf(policy);
   return policy;
 }
@@ -196,6 +197,13 @@ std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {
         "let the pod be Guaranteed, with a whole number of CPUs, or remove "
         "requiredCPUBindPolicy from the annotation"};
   }
+  const auto by_default = DefaultsOf(node, pod).required_bind;
+  if (by_default && *by_default != *required) {
+    return Objection{"the pod asks for " + asked + ", and has " +
+                         OfDefaults(pod, "requiredCPUBindPolicy", ToString(*by_default)),
+                     "remove requiredCPUBindPolicy from the annotation, or run the pod in another "
+                     "namespace"};
+  }
   if (MayBind(node, *required)) return std::nullopt;
   const std::string option = OptionOf(*BindPolicyOf(node));
   return Objection{"the pod asks for " + asked + ", and this node assigns CPUs with " + option,
@@ -203,6 +211,51 @@ std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {
                    "applies; or run the pod on a node without " +
                        option};
 }
+
+namespace {
+
+std::string WhyNoExclusiveCpus(const Node& node, const Pod& pod) {
+  return HasExclusiveCpus(node, pod) ? "" : " has no effect: the pod has no exclusive CPUs";
+}
+
+// A policy that the pod asks for itself, or has by default.
+std::string SourceText(const Pod& pod, bool is_own, std::string_view field,
+                       std::string_view value) {
+  if (is_own) return OfAnnotation(field, value);
+  return OfDefaults(pod, field.substr(0, field.size() - 1), value);
+}
+
+void DescribeBind(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
+  const PodPolicies& asked = pod.policies;
+  const bool may_choose = MayChooseBind(node, pod);
+  if (!may_choose && (asked.required_bind || asked.preferred_bind)) {
+    const std::string text = asked.required_bind
+                                 ? OfAnnotation(kRequired, ToString(*asked.required_bind))
+                                 : OfAnnotation(kPreferred, ToString(*asked.preferred_bind));
+    texts.push_back(IgnoredBy(node, pod, text, "cpuBindPolicy"));
+  }
+  const PlacementPolicies followed = FollowedPolicies(node, pod);
+  if (followed.required_bind) {
+    const bool is_own = may_choose && asked.required_bind;
+    const std::string text = SourceText(pod, is_own, kRequired, ToString(*followed.required_bind));
+    // What the pod asks for is refused without exclusive CPUs.
+    texts.push_back(is_own ? text : text + WhyNoExclusiveCpus(node, pod));
+    if (is_own || !may_choose || !asked.preferred_bind) return;
+    texts.push_back(OfAnnotation(kPreferred, ToString(*asked.preferred_bind)) +
+                    " has no effect: " + DefaultsText(pod) + " have requiredCPUBindPolicy");
+    return;
+  }
+  if (!followed.preferred_bind) return;
+  std::string text = SourceText(pod, may_choose && asked.preferred_bind, kPreferred,
+                                ToString(*followed.preferred_bind)) +
+                     WhyNoExclusiveCpus(node, pod);
+  if (HasExclusiveCpus(node, pod) && !MayBind(node, *followed.preferred_bind)) {
+    text += " has no effect: the node has " + OptionOf(*BindPolicyOf(node));
+  }
+  texts.push_back(std::move(text));
+}
+
+}  // namespace
 
 void DescribeSpec(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
   const PodPolicies& asked = pod.policies;
@@ -214,28 +267,15 @@ void DescribeSpec(const Node& node, const Pod& pod, std::vector<std::string>& te
                                   " is ignored: " + NameOfPodPolicies(node.config, pod.name_space) +
                                   " has neither cpuBindPolicy nor cpuExclusivePolicy");
   }
-  if (asked.required_bind) {
-    const std::string text = OfAnnotation(kRequired, ToString(*asked.required_bind));
-    texts.push_back(MayChooseBind(node, pod) ? text : IgnoredBy(node, pod, text, "cpuBindPolicy"));
-  } else if (asked.preferred_bind) {
-    std::string text = OfAnnotation(kPreferred, ToString(*asked.preferred_bind));
-    if (!MayChooseBind(node, pod)) {
-      text = IgnoredBy(node, pod, text, "cpuBindPolicy");
-    } else if (!HasExclusiveCpus(node, pod)) {
-      text += " has no effect: the pod has no exclusive CPUs";
-    } else if (!MayBind(node, *asked.preferred_bind)) {
-      text += " has no effect: the node has " + OptionOf(*BindPolicyOf(node));
-    }
-    texts.push_back(std::move(text));
+  DescribeBind(node, pod, texts);
+  if (asked.exclusive && !MayChooseExclusive(node, pod)) {
+    texts.push_back(IgnoredBy(node, pod, OfAnnotation(kExclusive, ToString(*asked.exclusive)),
+                              "cpuExclusivePolicy"));
   }
-  if (asked.exclusive) {
-    std::string text = OfAnnotation(kExclusive, ToString(*asked.exclusive));
-    if (!MayChooseExclusive(node, pod)) {
-      text = IgnoredBy(node, pod, text, "cpuExclusivePolicy");
-    } else if (!HasExclusiveCpus(node, pod)) {
-      text += " has no effect: the pod has no exclusive CPUs";
-    }
-    texts.push_back(std::move(text));
+  if (const auto followed = FollowedPolicies(node, pod).exclusive) {
+    const bool is_own = asked.exclusive && MayChooseExclusive(node, pod);
+    texts.push_back(SourceText(pod, is_own, kExclusive, ToString(*followed)) +
+                    WhyNoExclusiveCpus(node, pod));
   }
 }
 

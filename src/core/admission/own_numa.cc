@@ -6,12 +6,16 @@
 
 #include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/node_shares.h"
+#include "core/admission/own_defaults.h"
 
 namespace alignd::admission {
 namespace {
 
-std::string AskedText() {
-  return "singleNUMANodeExclusive Required of annotation " + std::string(kNumaTopologyAnnotation);
+std::string AskedText(const Node& node, const Pod& pod) {
+  if (pod.policies.keeps_numa_apart && MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy)) {
+    return "singleNUMANodeExclusive Required of annotation " + std::string(kNumaTopologyAnnotation);
+  }
+  return OfDefaults(pod, "singleNUMANodeExclusive", "Required");
 }
 
 // The NUMA nodes on which other pods have exclusive CPUs.
@@ -51,7 +55,7 @@ NumaMask NodesOfPod(const Node& node, const Pod& pod, const Admission& admission
 }  // namespace
 
 bool IsKeptApart(const Node& node, const Pod& pod) {
-  return pod.policies.keeps_numa_apart && MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy) &&
+  return FollowedPolicies(node, pod).keeps_numa_apart &&
          TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone;
 }
 
@@ -82,7 +86,7 @@ std::optional<Objection> ObjectionToNuma(const Node& node, const NodeState& befo
   }
   const std::string place = "NUMA node " + std::to_string(node.machine.NumaIds(met).front());
   return Objection{
-      "the pod asks for " + AskedText() + ", and it would be on " +
+      "the pod asks for " + AskedText(node, pod) + ", and it would be on " +
           (is_single ? place + " alone, where pods of several NUMA nodes have CPUs: "
                      : "several NUMA nodes, where pods of " + place + " alone have CPUs: ") +
           others,
@@ -92,7 +96,9 @@ std::optional<Objection> ObjectionToNuma(const Node& node, const NodeState& befo
 std::vector<CpuSet> PlacesByStrategy(const Node& node, const NodeState& state) {
   std::vector<CpuSet> places;
   const NumaAllocateStrategy strategy = node.config.numa_allocate_strategy;
-  if (strategy == NumaAllocateStrategy::kNone || !node.cpu) return places;
+  const bool orders = strategy == NumaAllocateStrategy::kFullestNode ||
+                      strategy == NumaAllocateStrategy::kEmptiestNode;
+  if (!orders || !node.cpu) return places;
   const CpuSet free = state.cpu.default_set - node.cpu->reserved -
                       cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
   const auto order_of = [&](const CpuSet& place) {
@@ -109,11 +115,9 @@ std::vector<CpuSet> PlacesByStrategy(const Node& node, const NodeState& state) {
 }
 
 void DescribeNuma(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
-  if (!pod.policies.keeps_numa_apart || !MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy)) {
-    return;
-  }
+  if (!FollowedPolicies(node, pod).keeps_numa_apart) return;
   const bool is_followed = IsKeptApart(node, pod);
-  texts.push_back(AskedText() +
+  texts.push_back(AskedText(node, pod) +
                   (is_followed ? "" : " has no effect: the pod has no topology policy"));
 }
 

@@ -11,6 +11,7 @@
 #include "alignd/pod/unsupported_annotations.h"
 #include "core/admission/held_resources.h"
 #include "core/admission/own_cpus.h"
+#include "core/admission/own_defaults.h"
 #include "core/admission/own_numa.h"
 #include "core/admission/own_sharing.h"
 #include "core/admission/own_status.h"
@@ -64,7 +65,19 @@ PodPolicies SatisfiedBy(const Node& node, const NodeState& state, const HoldingU
   return policies;
 }
 
-// Another topology policy than that of the node, or a malformed annotation.
+// A policy of the pod that is weaker than that of its namespace.
+std::optional<Objection> ObjectionToWeaker(NumaTopologyPolicy chosen,
+                                           std::optional<NumaTopologyPolicy> by_default,
+                                           const Pod& pod) {
+  if (!by_default || chosen >= *by_default) return std::nullopt;
+  return Objection{"the pod asks for " + AnnotationText(chosen) + ", which is weaker than " +
+                       OfDefaults(pod, "numaTopologyPolicy", ToString(*by_default)),
+                   "remove numaTopologyPolicy from the annotation, or write a policy that is not "
+                   "weaker; or run the pod in another namespace"};
+}
+
+// Another topology policy than that of the node, a weaker one than that of the namespace, or a
+// malformed annotation.
 std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
   if (!MayChoose(node, pod, kTopologyPolicy)) return std::nullopt;
   if (!pod.policies.fault.empty()) {
@@ -73,9 +86,9 @@ std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
                                          R"(it)"};
   }
   const std::optional<NumaTopologyPolicy> chosen = pod.policies.numa_topology;
-  if (!chosen || HasNone(node) || ManagerPolicyOf(*chosen) == node.topology.kind()) {
-    return std::nullopt;
-  }
+  if (!chosen) return std::nullopt;
+  if (HasNone(node)) return ObjectionToWeaker(*chosen, DefaultsOf(node, pod).numa_topology, pod);
+  if (ManagerPolicyOf(*chosen) == node.topology.kind()) return std::nullopt;
   const std::string of_node(ToString(node.topology.kind()));
   const std::string of_pod(ToString(ManagerPolicyOf(*chosen)));
   return Objection{"the pod asks for " + AnnotationText(*chosen) +
@@ -87,14 +100,18 @@ std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
 
 void DescribeTopology(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
   const std::optional<NumaTopologyPolicy>& chosen = pod.policies.numa_topology;
-  if (!chosen && pod.policies.fault.empty() && !pod.policies.keeps_numa_apart) return;
-  if (!MayChoose(node, pod, kTopologyPolicy)) {
+  const bool may_choose = MayChoose(node, pod, kTopologyPolicy);
+  const bool asks = chosen || !pod.policies.fault.empty() || pod.policies.keeps_numa_apart;
+  if (asks && !may_choose) {
     texts.push_back(IgnoredBy(node, pod, "annotation " + std::string(kNumaTopologyAnnotation),
                               ToString(kTopologyPolicy)));
-    return;
   }
-  if (!pod.policies.fault.empty()) texts.push_back(pod.policies.fault);
-  if (chosen) texts.push_back(AnnotationText(*chosen));
+  if (may_choose && !pod.policies.fault.empty()) texts.push_back(pod.policies.fault);
+  if (may_choose && chosen) {
+    texts.push_back(AnnotationText(*chosen));
+  } else if (const auto by_default = DefaultsOf(node, pod).numa_topology) {
+    texts.push_back(OfDefaults(pod, "numaTopologyPolicy", ToString(*by_default)));
+  }
   DescribeNuma(node, pod, texts);
 }
 
@@ -121,28 +138,41 @@ std::string IgnoredBy(const Node& node, const Pod& pod, std::string what, std::s
          " does not have " + std::string(name);
 }
 
-PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked) {
-  const std::set<PodPolicy>& allowed = PodPoliciesFor(node.config, asked.name_space);
+PodPolicies ChosenPolicies(const Node& node, const Pod& pod) {
+  const PlacementPolicies followed = FollowedPolicies(node, pod);
   PodPolicies chosen;
-  if (allowed.contains(PodPolicy::kNumaTopologyPolicy)) chosen.numa_topology = asked.numa_topology;
-  if (allowed.contains(PodPolicy::kCpuBindPolicy)) {
-    chosen.required_bind = asked.required_bind;
-    chosen.preferred_bind = asked.preferred_bind;
-  }
-  if (allowed.contains(PodPolicy::kCpuExclusivePolicy)) chosen.exclusive = asked.exclusive;
-  if (!AreEmpty(chosen)) chosen.name_space = asked.name_space;
+  chosen.numa_topology = followed.numa_topology;
+  chosen.required_bind = followed.required_bind;
+  chosen.preferred_bind = followed.preferred_bind;
+  chosen.exclusive = followed.exclusive;
+  if (!AreEmpty(chosen)) chosen.name_space = pod.name_space;
   return chosen;
 }
 
-PodPolicies ChosenPolicies(const Node& node, const Pod& pod) {
-  if (AreEmpty(pod.policies)) return {};
-  PodPolicies asked = pod.policies;
-  asked.name_space = pod.name_space;
-  return ChosenPolicies(node, asked);
+PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked) {
+  Pod pod;
+  pod.name_space = asked.name_space;
+  pod.policies = asked;
+  return ChosenPolicies(node, pod);
+}
+
+PodPolicies KeptPolicies(const Node& node, const PodPolicies& chosen) {
+  const std::set<PodPolicy>& allowed = PodPoliciesFor(node.config, chosen.name_space);
+  const PlacementPolicies& defaults = DefaultPoliciesFor(node.config, chosen.name_space);
+  const auto keeps = [&](PodPolicy policy, const auto& by_default) {
+    return allowed.contains(policy) || by_default.has_value();
+  };
+  PodPolicies kept = chosen;
+  if (!keeps(PodPolicy::kNumaTopologyPolicy, defaults.numa_topology)) kept.numa_topology.reset();
+  if (!keeps(PodPolicy::kCpuBindPolicy, defaults.required_bind)) kept.required_bind.reset();
+  if (!keeps(PodPolicy::kCpuBindPolicy, defaults.preferred_bind)) kept.preferred_bind.reset();
+  if (!keeps(PodPolicy::kCpuExclusivePolicy, defaults.exclusive)) kept.exclusive.reset();
+  if (AreEmpty(kept)) kept.name_space.clear();
+  return kept;
 }
 
 PodPolicies ApplicableTo(const Node& node, const PodPolicies& chosen) {
-  PodPolicies policies = ChosenPolicies(node, chosen);
+  PodPolicies policies = KeptPolicies(node, chosen);
   if (!HasNone(node)) policies.numa_topology.reset();
   const std::optional<CpuBindPolicy> of_node = BindPolicyOf(node);
   const bool contradicts = of_node && policies.required_bind && *policies.required_bind != *of_node;
@@ -151,8 +181,7 @@ PodPolicies ApplicableTo(const Node& node, const PodPolicies& chosen) {
 }
 
 std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const Pod& pod) {
-  return HasNone(node) && MayChoose(node, pod, kTopologyPolicy) ? pod.policies.numa_topology
-                                                                : std::nullopt;
+  return HasNone(node) ? FollowedPolicies(node, pod).numa_topology : std::nullopt;
 }
 
 std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const NodeState& state,
@@ -160,7 +189,7 @@ std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const NodeState& s
   if (!HasNone(node)) return std::nullopt;
   const auto chosen = state.chosen_policies.find(pod_uid);
   return chosen == state.chosen_policies.end() ? std::nullopt
-                                               : ChosenPolicies(node, chosen->second).numa_topology;
+                                               : KeptPolicies(node, chosen->second).numa_topology;
 }
 
 const topologymanager::Policy& TopologyOf(const Node& node, const Pod& pod) {
@@ -173,9 +202,8 @@ const topologymanager::Policy& TopologyOf(const Node& node, std::optional<NumaTo
 }
 
 std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy) {
-  KubeletConfig config = node.config;
-  config.topology_manager_policy = ManagerPolicyOf(policy);
-  Result<Node> made = Node::Make(node.machine, std::move(config));
+  Result<Node> made =
+      Node::Make(node.machine, WithTopologyPolicy(node.config, ManagerPolicyOf(policy)));
   if (!made.ok()) return std::nullopt;
   made->allocates_devices_with_pod = node.allocates_devices_with_pod;
   return *std::move(made);
@@ -211,9 +239,9 @@ bool HasPolicies(const Node& node, const NodeState& state, const std::string& po
 }
 
 std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod) {
-  if (AreEmpty(pod.policies) || PodPoliciesFor(node.config, pod.name_space).empty()) {
-    return std::nullopt;
-  }
+  const bool may_ask =
+      !AreEmpty(pod.policies) && !PodPoliciesFor(node.config, pod.name_space).empty();
+  if (!may_ask && !DefaultsOf(node, pod).shared_on_one_node) return std::nullopt;
   if (!IsToBeAligned(node, state, pod)) return std::nullopt;
   std::optional<Objection> objection = ObjectionToTopology(node, pod);
   if (!objection) objection = ObjectionToSharing(node, pod);

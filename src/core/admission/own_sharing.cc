@@ -6,6 +6,7 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/pod/cpu_sharing.h"
+#include "core/admission/own_defaults.h"
 
 namespace alignd::admission {
 namespace {
@@ -22,10 +23,20 @@ std::string LabelText(const Pod& pod) {
   return "label " + std::string(kQosClassLabel) + " " + pod.policies.sharing.qos_class;
 }
 
-std::string NamesWhere(const Pod& pod, bool (*is)(const CpuSharing&, const Container&)) {
+// Whether neither an annotation nor the label says anything of the container, and its namespace
+// does.
+bool SharesByDefault(const Node& node, const Pod& pod, const Container& container) {
+  if (!DefaultsOf(node, pod).prefers_shared_cpus) return false;
+  const CpuSharing& sharing = pod.policies.sharing;
+  if (MayLabel(node, pod) && LabelShares(sharing)) return false;
+  return !MayPreferShared(node, pod) || !PrefersShared(sharing, container.name);
+}
+
+template <typename Is>
+std::string NamesWhere(const Pod& pod, const Is& is) {
   std::string names;
   for (const Container& container : pod.containers) {
-    if (!is(pod.policies.sharing, container)) continue;
+    if (!is(container)) continue;
     names += (names.empty() ? "" : ", ") + container.name;
   }
   return names;
@@ -38,13 +49,16 @@ void MarkSharing(const Node& node, Pod& pod) {
   const bool by_label = MayLabel(node, pod) && LabelShares(sharing) == true;
   const bool may_prefer = MayPreferShared(node, pod) && !sharing.annotations.empty();
   for (Container& container : pod.containers) {
-    const bool asks = by_label || (may_prefer && PrefersShared(sharing, container.name) == true);
+    const bool asks = by_label || (may_prefer && PrefersShared(sharing, container.name) == true) ||
+                      SharesByDefault(node, pod, container);
     container.shares_cpus = asks && !sharing.keeping.contains(container.name);
   }
 }
 
-Pod KeepingItsCpus(const NodeState& state, Pod pod) {
-  if (pod.policies.sharing == CpuSharing()) return pod;
+Pod KeepingItsCpus(const Node& node, const NodeState& state, Pod pod) {
+  const bool may_share =
+      pod.policies.sharing != CpuSharing() || DefaultsOf(node, pod).prefers_shared_cpus;
+  if (!may_share) return pod;
   for (const Container& container : pod.containers) {
     if (IsolationOf(state, ContainerKey{pod.uid, container.name}) != Isolation::kContainer) {
       continue;
@@ -96,12 +110,19 @@ void DescribeSharing(const Node& node, const Pod& pod, std::vector<std::string>&
     } else if (!sharing.fault.empty()) {
       texts.push_back(sharing.fault);
     } else {
-      const std::string names = NamesWhere(pod, [](const CpuSharing& asked, const Container& one) {
-        return PrefersShared(asked, one.name) == true;
+      const std::string names = NamesWhere(pod, [&sharing](const Container& one) {
+        return PrefersShared(sharing, one.name) == true;
       });
       texts.push_back(annotation +
                       (names.empty() ? " asks for no shared CPUs" : ": shared CPUs for " + names));
     }
+  }
+  if (DefaultsOf(node, pod).prefers_shared_cpus) {
+    const std::string names =
+        NamesWhere(pod, [&](const Container& one) { return SharesByDefault(node, pod, one); });
+    texts.push_back(OfDefaults(pod, kPreferShared, "true") +
+                    (names.empty() ? " is not followed: the pod says otherwise"
+                                   : ": shared CPUs for " + names));
   }
   if (sharing.label_fault.empty() && sharing.qos_class.empty()) return;
   if (!MayLabel(node, pod)) {

@@ -14,6 +14,7 @@
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/resource_name.h"
 #include "core/admission/claimed_devices.h"
+#include "core/admission/own_defaults.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -321,9 +322,7 @@ std::vector<TopologyManagerPolicy> WeakerPolicies(const Node& node) {
 }
 
 std::optional<Node> WithPolicy(const Node& node, TopologyManagerPolicy policy) {
-  KubeletConfig config = node.config;
-  config.topology_manager_policy = policy;
-  Result<Node> relaxed = Node::Make(node.machine, std::move(config));
+  Result<Node> relaxed = Node::Make(node.machine, WithTopologyPolicy(node.config, policy));
   if (!relaxed.ok()) return std::nullopt;
   relaxed->allocates_devices_with_pod = node.allocates_devices_with_pod;
   return *std::move(relaxed);
@@ -339,6 +338,7 @@ NodeState EmptyState(const Node& node, const NodeState& state) {
 Pod WithoutTopologyPolicy(Pod pod) {
   pod.policies.numa_topology.reset();
   pod.policies.fault.clear();
+  if (pod.defaults) pod.defaults->numa_topology.reset();
   return pod;
 }
 
@@ -352,7 +352,9 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
     const std::optional<Node> as_own = NodeWith(node, *own);
     if (as_own) {
       return WhatWouldHelp(*as_own, state, WithoutTopologyPolicy(pod)) +
-             "; its policy is its own: " + DescribePodPolicy(node, pod);
+             (DefaultsOf(node, pod).numa_topology == own ? "; its policy is that of its namespace: "
+                                                         : "; its policy is its own: ") +
+             DescribePodPolicy(node, pod);
     }
   }
   if (std::string problem = ProblemOfDevices(state, pod); !problem.empty()) return problem;
@@ -372,7 +374,8 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
   if (relaxed && Fits(*relaxed, state, pod)) {
     help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
   }
-  Pod unbound = pod;
+  Pod unbound =
+      WithDefaults(node, pod, [](PlacementPolicies& defaults) { defaults.required_bind.reset(); });
   unbound.policies.required_bind.reset();
   if (ChosenPolicies(node, pod).required_bind && Fits(node, state, unbound)) {
     help += "; it would be admitted now without its requiredCPUBindPolicy";

@@ -9,6 +9,7 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/topologymanager/policy.h"
+#include "core/admission/own_defaults.h"
 
 namespace alignd::admission {
 namespace {
@@ -83,8 +84,18 @@ std::string DescribeAssignedNodes(const ResizeQuestion& asked) {
   return text;
 }
 
-// Whether the pod has asked for the policy that is applied.
-bool IsChosenByPod(const ResizeQuestion& asked) {
+// Where a policy of the pod that is applied comes from: "annotation NAME", or the defaults of its
+// namespace, if it may not choose.
+std::string SourceOf(const ResizeQuestion& asked, PodPolicy policy, std::string_view annotation) {
+  const auto chosen = asked.state.chosen_policies.find(asked.key.pod_uid);
+  Pod pod;
+  if (chosen != asked.state.chosen_policies.end()) pod.name_space = chosen->second.name_space;
+  return MayChoose(asked.node, pod, policy) ? "annotation " + std::string(annotation)
+                                            : DefaultsText(pod);
+}
+
+// Whether the pod has the policy that is applied as one of its own.
+bool HasOwnTopology(const ResizeQuestion& asked) {
   const auto chosen = asked.state.chosen_policies.find(asked.key.pod_uid);
   return chosen != asked.state.chosen_policies.end() && chosen->second.numa_topology &&
          ManagerPolicyOf(*chosen->second.numa_topology) == asked.node.topology.kind();
@@ -110,15 +121,16 @@ std::string MultipleOfCores(const ResizeQuestion& asked) {
          ExclusiveCpusText(asked.node.machine.cpus_per_core());
 }
 
-std::string RequiredByPod(CpuBindPolicy policy) {
-  return "requiredCPUBindPolicy " + std::string(ToString(policy)) + " of annotation " +
-         std::string(kResourceSpecAnnotation);
+std::string RequiredByPod(const ResizeQuestion& asked, CpuBindPolicy policy) {
+  return "requiredCPUBindPolicy " + std::string(ToString(policy)) + " of " +
+         SourceOf(asked, PodPolicy::kCpuBindPolicy, kResourceSpecAnnotation);
 }
 
 // The node's option, or what the pod requires.
 std::string AllowsWholeCores(const ResizeQuestion& asked) {
   const bool is_own = !asked.is_whole_by_option;
-  return (is_own ? RequiredByPod(CpuBindPolicy::kFullPcpus) : std::string("full-pcpus-only")) +
+  return (is_own ? RequiredByPod(asked, CpuBindPolicy::kFullPcpus)
+                 : std::string("full-pcpus-only")) +
          " allows only whole cores";
 }
 
@@ -185,7 +197,8 @@ Refusal RefuseForCpus(const ResizeQuestion& asked, const std::string& error,
   std::string why = ", and too few other CPUs are free";
   if (whole_cores) why = ", and " + AllowsWholeCores(asked);
   if (one_of_each) {
-    why = ", and " + RequiredByPod(CpuBindPolicy::kSpreadByPcpus) + " allows one CPU of each core";
+    why = ", and " + RequiredByPod(asked, CpuBindPolicy::kSpreadByPcpus) +
+          " allows one CPU of each core";
   }
   return Refuse(asked, DescribeOwn(asked) + why + " (" + error + ")", DescribeFreeCpus(asked),
                 whole_cores && !IsMultipleOfCores(asked) ? MultipleOfCores(asked)
@@ -202,9 +215,10 @@ Refusal RefuseForTopology(const ResizeQuestion& asked, const ResizeRemedies& rem
                 WhatHelps(asked, remedies) +
                     "; with topologyManagerPolicy best-effort, the resize is done now, without "
                     "this alignment" +
-                    (IsChosenByPod(asked) ? "; the pod asks for its policy by annotation " +
-                                                std::string(kNumaTopologyAnnotation)
-                                          : std::string()));
+                    (HasOwnTopology(asked) ? "; the pod has its policy by " +
+                                                 SourceOf(asked, PodPolicy::kNumaTopologyPolicy,
+                                                          kNumaTopologyAnnotation)
+                                           : std::string()));
 }
 
 }  // namespace alignd::admission

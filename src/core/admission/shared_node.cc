@@ -10,6 +10,7 @@
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/topologymanager/policy.h"
+#include "core/admission/own_defaults.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -73,6 +74,8 @@ bool MayShareNode(const Node& node, const Pod& pod) {
 }
 
 std::string Annotation() { return "annotation " + std::string(kSharedCpusAnnotation); }
+
+std::string ByDefault(const Pod& pod) { return OfDefaults(pod, "shared-cpus", "single-numa-node"); }
 
 bool HasPodLevelCpu(const Pod& pod) {
   return pod.pod_level && Find(pod.pod_level->requests, "cpu") != nullptr;
@@ -166,20 +169,22 @@ std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
 }
 
 std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod) {
-  if (!MayShareNode(node, pod)) return std::nullopt;
-  if (!pod.policies.shared_fault.empty()) {
+  if (MayShareNode(node, pod) && !pod.policies.shared_fault.empty()) {
     return Objection{pod.policies.shared_fault,
                      "correct the annotation: write single-numa-node; or remove it"};
   }
-  if (!pod.policies.shared_on_one_node) return std::nullopt;
-  const std::string remove = "remove " + Annotation();
+  if (!FollowedPolicies(node, pod).shared_on_one_node) return std::nullopt;
+  const bool is_own = pod.policies.shared_on_one_node;
+  const std::string remove =
+      is_own ? "remove " + Annotation() : std::string("run the pod in another namespace");
+  const std::string asks =
+      "the pod asks for one NUMA node by " + (is_own ? Annotation() : ByDefault(pod));
   if (!node.cpu) {
-    return Objection{
-        "the pod asks for one NUMA node by " + Annotation() + ", and this node assigns no CPUs",
-        "run the pod on a node with cpuManagerPolicy static, or " + remove};
+    return Objection{asks + ", and this node assigns no CPUs",
+                     "run the pod on a node with cpuManagerPolicy static, or " + remove};
   }
   if (!pod.shared_pool_handler.empty()) {
-    return Objection{"the pod asks for one NUMA node by " + Annotation() +
+    return Objection{asks +
                          ", and its processes do not run in the cgroups of its containers: its "
                          "runtime handler is " +
                          pod.shared_pool_handler,
@@ -188,7 +193,7 @@ std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod)
   const bool is_shared = std::ranges::any_of(
       pod.containers, [&](const Container& one) { return AsksForOneNode(node, pod, one); });
   if (is_shared && HasPodLevelCpu(pod)) {
-    return Objection{"the pod asks for one NUMA node by " + Annotation() +
+    return Objection{asks +
                          ", and it has a pod-level cpu request, which is not accounted by NUMA "
                          "node",
                      remove + ", or write the requests at the containers alone"};
@@ -198,26 +203,28 @@ std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod)
 
 void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
   const PodPolicies& asked = pod.policies;
-  if (!asked.shared_on_one_node && asked.shared_fault.empty()) return;
-  if (!MayShareNode(node, pod)) {
+  const bool may_choose = MayShareNode(node, pod);
+  if (!may_choose && (asked.shared_on_one_node || !asked.shared_fault.empty())) {
     texts.push_back(IgnoredBy(node, pod, Annotation(), ToString(PodPolicy::kSharedNumaNode)));
-    return;
   }
-  if (!asked.shared_fault.empty()) {
+  if (may_choose && !asked.shared_fault.empty()) {
     texts.push_back(asked.shared_fault);
     return;
   }
+  if (!FollowedPolicies(node, pod).shared_on_one_node) return;
   const Pod here = OnThisNode(node, pod);
   const bool is_shared = std::ranges::any_of(
       here.containers, [&](const Container& one) { return AsksForOneNode(node, here, one); });
-  texts.push_back("single-numa-node of " + Annotation() +
+  const bool is_own = may_choose && asked.shared_on_one_node;
+  texts.push_back((is_own ? "single-numa-node of " + Annotation() : ByDefault(pod)) +
                   (is_shared ? "" : " has no effect: no container is of the shared pool"));
 }
 
 void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes) {
   if (MayShareNodeAnywhere(after) || next.cpu.shares.empty()) return;
   notes.emplace_back(
-      "podPolicies without sharedNUMANode: " + std::to_string(next.cpu.shares.size()) +
+      "podPolicies without sharedNUMANode, and no default shared-cpus: " +
+      std::to_string(next.cpu.shares.size()) +
       " containers of the shared pool, each of which stays on one NUMA node, get the "
       "CPUs of the whole pool; `alignctl pods` names them");
   next.cpu.shares = {};

@@ -10,6 +10,7 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/pod/resource_name.h"
+#include "core/admission/own_defaults.h"
 #include "core/admission/remedy.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -96,28 +97,39 @@ class ChangeSearch {
   void PreferBindPolicy() {
     const std::optional<CpuBindPolicy> required = ChosenPolicies(node_, pod_).required_bind;
     if (!required) return;
-    Pod pod = pod_;
+    const bool is_default = DefaultsOf(node_, pod_).required_bind.has_value();
+    Pod pod = WithDefaults(node_, pod_, [&](PlacementPolicies& defaults) {
+      defaults.required_bind.reset();
+      defaults.preferred_bind = required;
+    });
     pod.policies.required_bind.reset();
-    pod.policies.preferred_bind = required;
+    pod.policies.preferred_bind.reset();
     if (!FitsNow(node_, state_, pod)) return;
-    found_.changes.push_back({ChangeKind::kChangePolicy,
-                              "write preferredCPUBindPolicy in place of requiredCPUBindPolicy into "
-                              "annotation " +
-                                  std::string(kResourceSpecAnnotation) +
-                                  ": the pod is then admitted without this alignment with cores"});
+    found_.changes.push_back(
+        {ChangeKind::kChangePolicy,
+         "write preferredCPUBindPolicy in place of requiredCPUBindPolicy into " +
+             (is_default ? DefaultsText(pod_) + " in namespacePolicies"
+                         : "annotation " + std::string(kResourceSpecAnnotation)) +
+             ": the pod is then admitted without this alignment with cores"});
   }
 
   void ChangeOwnPolicy(NumaTopologyPolicy own) {
     for (const NumaTopologyPolicy weaker :
          {NumaTopologyPolicy::kRestricted, NumaTopologyPolicy::kBestEffort}) {
       if (weaker >= own) continue;
-      Pod pod = pod_;
-      pod.policies.numa_topology = weaker;
+      // What the pod asks for itself can be no weaker than its default.
+      const std::optional<NumaTopologyPolicy> by_default = DefaultsOf(node_, pod_).numa_topology;
+      const bool is_default = by_default && weaker < *by_default;
+      Pod pod = WithDefaults(node_, pod_,
+                             [&](PlacementPolicies& defaults) { defaults.numa_topology = weaker; });
+      pod.policies.numa_topology.reset();
       if (!FitsNow(node_, state_, pod)) continue;
-      found_.changes.push_back({ChangeKind::kChangePolicy,
-                                "write numaTopologyPolicy " + std::string(ToString(weaker)) +
-                                    " into annotation " + std::string(kNumaTopologyAnnotation) +
-                                    ": the pod is then admitted without this alignment"});
+      found_.changes.push_back(
+          {ChangeKind::kChangePolicy,
+           "write numaTopologyPolicy " + std::string(ToString(weaker)) + " into " +
+               (is_default ? DefaultsText(pod_) + " in namespacePolicies"
+                           : "annotation " + std::string(kNumaTopologyAnnotation)) +
+               ": the pod is then admitted without this alignment"});
       return;
     }
   }

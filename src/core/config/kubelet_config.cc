@@ -72,9 +72,11 @@ std::string_view ToString(NumaAllocateStrategy strategy) {
     case NumaAllocateStrategy::kFullestNode:
       return "MostAllocated";
     case NumaAllocateStrategy::kEmptiestNode:
+      return "LeastAllocated";
+    case NumaAllocateStrategy::kAllNodes:
       break;
   }
-  return "LeastAllocated";
+  return "DistributeEvenly";
 }
 
 std::optional<bool> ParseGoBool(std::string_view text) {

@@ -138,14 +138,10 @@ Result<Done> ReadTopologyScope(const View& top, KubeletConfig& config) {
 }
 
 Result<Done> ReadStrategy(const View& top, KubeletConfig& config) {
-  constexpr std::string_view kKey = "numaAllocateStrategy";
   constexpr std::array kStrategies = {NumaAllocateStrategy::kFullestNode,
-                                      NumaAllocateStrategy::kEmptiestNode};
-  Result<Done> read = ReadChoice(top, kKey, kStrategies, config.numa_allocate_strategy);
-  if (read.ok() || *ReadString(top, kKey) != "DistributeEvenly") return read;
-  Error error = read.error();
-  error.remedy = "set distribute-cpus-across-numa in cpuManagerPolicyOptions";
-  return error;
+                                      NumaAllocateStrategy::kEmptiestNode,
+                                      NumaAllocateStrategy::kAllNodes};
+  return ReadChoice(top, "numaAllocateStrategy", kStrategies, config.numa_allocate_strategy);
 }
 
 Result<Done> ReadTopologyOptions(const View& top, KubeletConfig& config) {

@@ -10,6 +10,7 @@
 
 #include "alignd/config/config_problem.h"
 #include "alignd/config/pod_policy_switch.h"
+#include "core/pod/default_policies.h"
 
 namespace alignd {
 namespace {
@@ -102,8 +103,8 @@ Result<NamespacePolicies> ReadEntry(const View& element, NamesBefore& before) {
   const auto members = element.Members();
   if (!members.ok()) return members.error();
   for (const auto& [key, member] : *members) {
-    if (key == "namespaces" || key == "podPolicies") continue;
-    return member.Wrong("is not known; known are namespaces, podPolicies");
+    if (key == "namespaces" || key == "podPolicies" || key == "defaults") continue;
+    return member.Wrong("is not known; known are namespaces, podPolicies, defaults");
   }
   const Result<View> namespaces = element.Require("namespaces");
   if (!namespaces.ok()) return namespaces.error();
@@ -113,7 +114,15 @@ Result<NamespacePolicies> ReadEntry(const View& element, NamesBefore& before) {
   if (!list.ok()) return list.error();
   Result<std::set<PodPolicy>> policies = ReadPolicies(*list);
   if (!policies.ok()) return policies.error();
-  return NamespacePolicies{*std::move(names), *std::move(policies)};
+  const Result<std::optional<View>> given = element.Find("defaults");
+  if (!given.ok()) return given.error();
+  PlacementPolicies defaults;
+  if (*given) {
+    const Result<PlacementPolicies> read = ReadDefaultPolicies(**given);
+    if (!read.ok()) return read.error();
+    defaults = *read;
+  }
+  return NamespacePolicies{*std::move(names), *std::move(policies), defaults};
 }
 
 const NamespacePolicies* EntryOf(const KubeletConfig& config, std::string_view name_space) {
@@ -140,12 +149,35 @@ std::string NameOfPodPolicies(const KubeletConfig& config, std::string_view name
   return "podPolicies for namespace " + std::string(name_space);
 }
 
+const PlacementPolicies& DefaultPoliciesFor(const KubeletConfig& config,
+                                            std::string_view name_space) {
+  static const PlacementPolicies none;
+  const NamespacePolicies* const entry = EntryOf(config, name_space);
+  return entry == nullptr ? none : entry->defaults;
+}
+
 std::set<PodPolicy> PodPoliciesAnywhere(const KubeletConfig& config) {
   std::set<PodPolicy> policies = config.pod_policies;
   for (const NamespacePolicies& entry : config.namespace_policies) {
     policies.insert(entry.pod_policies.begin(), entry.pod_policies.end());
+    const PlacementPolicies& has = entry.defaults;
+    if (has.numa_topology) policies.insert(PodPolicy::kNumaTopologyPolicy);
+    if (has.required_bind || has.preferred_bind) policies.insert(PodPolicy::kCpuBindPolicy);
+    if (has.exclusive) policies.insert(PodPolicy::kCpuExclusivePolicy);
+    if (has.prefers_shared_cpus) policies.insert(PodPolicy::kPreferSharedCpus);
+    if (has.shared_on_one_node) policies.insert(PodPolicy::kSharedNumaNode);
   }
   return policies;
+}
+
+void LetNoPodsChoose(KubeletConfig& config) {
+  config.pod_policies.clear();
+  // An entry without defaults stays if there is one with: it can keep a namespace from that one.
+  const bool has_defaults = std::ranges::any_of(
+      config.namespace_policies,
+      [](const NamespacePolicies& entry) { return entry.defaults != PlacementPolicies(); });
+  if (!has_defaults) config.namespace_policies.clear();
+  for (NamespacePolicies& entry : config.namespace_policies) entry.pod_policies.clear();
 }
 
 std::string_view ToString(PodPolicy policy) {

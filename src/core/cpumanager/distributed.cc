@@ -34,9 +34,19 @@ CpuAccumulator::Groups DistinctNumaNodes(const CpuAccumulator& packing) {
   return distinct;
 }
 
+std::optional<NumaSpread> FindWidestSpread(const std::vector<int>& free_cpus,
+                                           SpreadRequest request) {
+  for (int nodes = request.most_nodes; nodes > 0; --nodes) {
+    request.fewest_nodes = request.most_nodes = nodes;
+    if (std::optional<NumaSpread> spread = FindNumaSpread(free_cpus, request)) return spread;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-Result<CpuSet> TakeDistributed(const Machine& machine, int group, const CpuSet& free, int count) {
+Result<CpuSet> TakeDistributed(const Machine& machine, int group, const CpuSet& free, int count,
+                               bool on_most) {
   if (count <= 0) return CpuSet{};
   if (count % group != 0) return TakePacked(machine, {}, free, count);
   CpuAccumulator packing(machine, free, count);
@@ -45,8 +55,9 @@ Result<CpuSet> TakeDistributed(const Machine& machine, int group, const CpuSet& 
   const CpuAccumulator::Groups nodes = DistinctNumaNodes(packing);
   std::vector<int> free_cpus;
   for (const CpuGroup* node : nodes) free_cpus.push_back(node->cpus.CountCommon(packing.free()));
+  const SpreadRequest request = MakeRequest(machine, group, static_cast<int>(nodes.size()), count);
   const std::optional<NumaSpread> spread =
-      FindNumaSpread(free_cpus, MakeRequest(machine, group, static_cast<int>(nodes.size()), count));
+      on_most ? FindWidestSpread(free_cpus, request) : FindNumaSpread(free_cpus, request);
   if (!spread) return TakePacked(machine, {}, free, count);
 
   const auto take_from = [&](size_t node, int cpus) -> Result<Done> {

@@ -7,11 +7,12 @@
 
 namespace alignd::cpumanager {
 
-// Takes `count` logical CPUs out of `free`, evenly from as few NUMA nodes as possible, in groups of
-// `group` CPUs. Packs them if they cannot be distributed.
+// Takes `count` logical CPUs out of `free`, evenly from as few NUMA nodes as possible, or with
+// `on_most` from as many, in groups of `group` CPUs. Packs them if they cannot be distributed.
 // Errors: kInvalidArgument if fewer than `count` CPUs are free.
 // Source: kubelet pkg/kubelet/cm/cpumanager/cpu_assignment.go, takeByTopologyNUMADistributed.
 // Differs: see FindNumaSpread.
-Result<CpuSet> TakeDistributed(const Machine& machine, int group, const CpuSet& free, int count);
+Result<CpuSet> TakeDistributed(const Machine& machine, int group, const CpuSet& free, int count,
+                               bool on_most = false);
 
 }  // namespace alignd::cpumanager

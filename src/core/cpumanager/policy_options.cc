@@ -97,6 +97,24 @@ void CheckTogether(const KubeletConfig& config, const PolicyOptions& options,
   }
 }
 
+// What cannot be distributed over NUMA nodes.
+void CheckStrategy(const KubeletConfig& config, const PolicyOptions& options,
+                   std::vector<ConfigProblem>& problems) {
+  if (config.numa_allocate_strategy != NumaAllocateStrategy::kAllNodes) return;
+  const std::string value(ToString(config.numa_allocate_strategy));
+  for (const auto& [name, is_on] :
+       {std::pair(kAcrossCores, options.distribute_cpus_across_cores),
+        std::pair(kAlignByUncore, options.prefer_align_cpus_by_uncorecache)}) {
+    if (!is_on) continue;
+    problems.push_back({"numaAllocateStrategy",
+                        value,
+                        {ErrorCode::kInvalidArgument,
+                         "numaAllocateStrategy: " + value + " cannot be used with option " +
+                             std::string(name) + " of cpuManagerPolicyOptions",
+                         "remove one of them"}});
+  }
+}
+
 Result<Done> CheckAlignBySocket(TopologyManagerPolicy topology_policy, bool pods_choose,
                                 const Machine& machine) {
   if (topology_policy == TopologyManagerPolicy::kSingleNumaNode) {
@@ -157,6 +175,7 @@ std::vector<ConfigProblem> FindOptionProblems(const Machine& machine, const Kube
     if (!set.ok()) problems.push_back({field(name), value, set.error()});
   }
   CheckTogether(config, options, problems);
+  CheckStrategy(config, options, problems);
   if (options.align_by_socket) {
     const bool pods_choose = PodPoliciesAnywhere(config).contains(PodPolicy::kNumaTopologyPolicy);
     const Result<Done> checked =

@@ -155,6 +155,10 @@ Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfi
             policy.reserved.ToString() + " did not equal " + std::to_string(*count) + ")",
         "reserve fewer CPUs: the machine has " + std::to_string(machine.cpus().Count()));
   }
+  if (config.numa_allocate_strategy == NumaAllocateStrategy::kAllNodes) {
+    policy.options.distribute_cpus_across_numa = true;
+    policy.options.on_most_numa_nodes = true;
+  }
   return policy;
 }
 

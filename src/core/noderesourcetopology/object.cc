@@ -89,8 +89,9 @@ std::string OptionsText(const KubeletConfig& config) {
   for (const NamespacePolicies& entry : config.namespace_policies) {
     OrderedJson list = OrderedJson::array();
     for (const PodPolicy policy : entry.pod_policies) list.push_back(ToString(policy));
-    options["namespacePolicies"].push_back(
-        {{"namespaces", entry.namespaces}, {"podPolicies", std::move(list)}});
+    OrderedJson& written = options["namespacePolicies"].emplace_back();
+    written = {{"namespaces", entry.namespaces}, {"podPolicies", std::move(list)}};
+    for (const auto& [name, value] : ToTexts(entry.defaults)) written["defaults"][name] = value;
   }
   return options.dump();
 }

@@ -108,12 +108,13 @@ Result<ObjectConfig> ReadObjectConfig(const TopologyObject& object, const std::s
     config.kubelet.erase(field);
   }
   config.kubelet["evictionHard"] = nlohmann::json::object();
-  const Result<KubeletConfig> parsed = ParseKubeletConfig(config.kubelet.dump());
+  Result<KubeletConfig> parsed = ParseKubeletConfig(config.kubelet.dump());
   if (!parsed.ok()) return parsed.error().In("NodeResourceTopology " + object.name);
   config.assigns_cpus = parsed->cpu_manager_policy == CpuManagerPolicy::kStatic;
   config.assigns_memory = parsed->memory_manager_policy == MemoryManagerPolicy::kStatic;
   config.full_cores_only = IsOn(parsed->cpu_manager_policy_options, "full-pcpus-only");
   config.aligns_by_socket = IsOn(parsed->cpu_manager_policy_options, "align-by-socket");
+  config.parsed = *std::move(parsed);
   return config;
 }
 

@@ -7,6 +7,7 @@
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
+#include "alignd/config/kubelet_config.h"
 #include "alignd/placement/topology_object.h"
 #include "alignd/pod/pod.h"
 #include "core/json/json_view.h"
@@ -23,6 +24,7 @@ struct ObjectReservation {
 struct ObjectConfig {
   // A KubeletConfiguration without what is reserved, which follows from the amounts.
   nlohmann::json kubelet;
+  KubeletConfig parsed;  // the same, read
   // With the policy static of the CPU manager, and of the memory manager.
   bool assigns_cpus = false;
   bool assigns_memory = false;

@@ -77,10 +77,10 @@ std::string WhyUnreadable(const std::vector<BoundPod>& pods) {
 
 // Where pods are that a node has yet to admit depends on their order, which no object shows. Pods
 // that request the same can be in any order.
-std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving) {
+std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving, const ObjectConfig& config) {
   const PlannedPod* first = nullptr;
   for (const PlannedPod& pod : arriving) {
-    if (!DependsOnNumaNodes(pod)) continue;
+    if (!DependsOnNumaNodes(pod, config.parsed)) continue;
     if (first == nullptr) {
       first = &pod;
     } else if (WithoutNames(*first).pod != WithoutNames(pod).pod ||
@@ -95,12 +95,12 @@ std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving) {
 }
 
 // What such a pod is assigned may not be in the amounts.
-std::string WhyUnsettled(const BoundPod& bound) {
+std::string WhyUnsettled(const BoundPod& bound, const ObjectConfig& config) {
   if (bound.is_replaced) {
     return "pod " + NameOf(bound) +
            " has replaced another pod of its name just now: the object may have that one; repeat";
   }
-  if (!DependsOnNumaNodes(bound.pod)) return {};
+  if (!DependsOnNumaNodes(bound.pod, config.parsed)) return {};
   if (bound.is_resizing) {
     return "pod " + NameOf(bound) +
            " is resized in place: the object may not have what it is assigned; repeat when the "
@@ -114,7 +114,8 @@ std::string WhyUnsettled(const BoundPod& bound) {
 
 // `is_in`: whether the fingerprint has the pod.
 template <typename IsIn>
-ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
+ObjectPods Sorted(const std::vector<BoundPod>& pods, const ObjectConfig& config,
+                  const IsIn& is_in) {
   ObjectPods sorted;
   for (const BoundPod& bound : pods) {
     if (!is_in(bound) && bound.is_starting && !bound.is_ending) {
@@ -122,7 +123,7 @@ ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
       continue;
     }
     sorted.counted.push_back(bound.pod);
-    if (sorted.unknown.empty()) sorted.unknown = WhyUnsettled(bound);
+    if (sorted.unknown.empty()) sorted.unknown = WhyUnsettled(bound, config);
     // Its later containers may not be in the amounts.
     if (is_in(bound) && bound.is_starting && bound.pod.pod.containers.size() > 1 &&
         sorted.unknown.empty()) {
@@ -137,7 +138,8 @@ ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
 // A pod is in the object with its first container, and leaves it with its last one. So pods that
 // start, end or start again can be in it or not. nullopt: the fingerprint is of other pods.
 std::optional<ObjectPods> SortedByFingerprint(const std::string& fingerprint,
-                                              const std::vector<BoundPod>& pods) {
+                                              const std::vector<BoundPod>& pods,
+                                              const ObjectConfig& config) {
   std::vector<noderesourcetopology::PodName> settled;
   std::vector<const BoundPod*> others;
   for (const BoundPod& bound : pods) {
@@ -166,7 +168,7 @@ std::optional<ObjectPods> SortedByFingerprint(const std::string& fingerprint,
       }
     }
     if (noderesourcetopology::PodFingerprint(names) != fingerprint) continue;
-    return Sorted(pods, [&](const BoundPod& bound) { return !absent.contains(&bound); });
+    return Sorted(pods, config, [&](const BoundPod& bound) { return !absent.contains(&bound); });
   }
   return std::nullopt;
 }
@@ -191,7 +193,7 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
     // The object was made before the first pod.
     ObjectPods sorted;
     for (const BoundPod& bound : pods) sorted.arriving.push_back(bound.pod);
-    sorted.unknown = WhyOrderMatters(sorted.arriving);
+    sorted.unknown = WhyOrderMatters(sorted.arriving, config);
     return sorted;
   }
   if (!unknown.empty()) return AllOf(pods, std::move(unknown));
@@ -200,7 +202,7 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
                                    "known which pods it counts; ") +
                            kPublish);
   }
-  std::optional<ObjectPods> sorted = SortedByFingerprint(object.fingerprint, pods);
+  std::optional<ObjectPods> sorted = SortedByFingerprint(object.fingerprint, pods, config);
   if (!sorted) {
     return AllOf(
         pods,
@@ -208,7 +210,7 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
         "pods are on their way, or missing here; repeat with all pods and the "
         "newest objects");
   }
-  if (sorted->unknown.empty()) sorted->unknown = WhyOrderMatters(sorted->arriving);
+  if (sorted->unknown.empty()) sorted->unknown = WhyOrderMatters(sorted->arriving, config);
   if (!sorted->unknown.empty()) return AllOf(pods, std::move(sorted->unknown));
   return *std::move(sorted);
 }

@@ -215,7 +215,7 @@ std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeStat
                         });
   if (has_cpus && !view.unknown_cpus.empty()) return view.unknown_cpus;
   if ((has_cpus && NeedsCpuNumbers(node, pod)) || admission::IsKeptApart(node, pod)) {
-    return "the annotations of the pod ask for more than a number of CPUs: the object does not say "
+    return "the policies of the pod ask for more than a number of CPUs: the object does not say "
            "which CPUs are free and which pods have the others; give the output of alignctl "
            "topology -o json, made on "
            "that node, with its state files";
@@ -223,8 +223,10 @@ std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeStat
   if (node.cpu && std::ranges::any_of(pod.containers, [&](const auto& one) {
         return admission::AsksForOneNode(node, pod, one);
       })) {
-    return "the annotation alignd.io/shared-cpus asks for shared CPUs of one NUMA node: the object "
-           "does not say what containers request there; ask alignd on that node (alignctl why-not)";
+    return "shared-cpus asks for shared CPUs of one NUMA node (the annotation "
+           "alignd.io/shared-cpus, "
+           "or a default of namespacePolicies): the object does not say what containers request "
+           "there; ask alignd on that node (alignctl why-not)";
   }
   if (node.memory && IsPinned(pod) && !view.unknown_memory.empty()) return view.unknown_memory;
   const TopologyManagerPolicy kind = TopologyOf(node, pod).kind();

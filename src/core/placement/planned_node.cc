@@ -6,7 +6,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/pod/pod_requests.h"
-#include "alignd/pod/resource_name.h"
+#include "core/admission/own_defaults.h"
 #include "core/placement/node_object.h"
 
 namespace alignd::placement {
@@ -185,7 +185,8 @@ std::string PlannedNode::UnknownShares(const Pod& pod) const {
   });
   if (!takes_cpus) return {};
   return "state files do not say which containers of the shared pool stay on one NUMA node, and "
-         "podPolicies of the node has sharedNUMANode; ask alignd on that node (alignctl why-not), "
+         "podPolicies or namespacePolicies of the node has sharedNUMANode or shared-cpus; ask "
+         "alignd on that node (alignctl why-not), "
          "or leave the files out";
 }
 
@@ -358,7 +359,12 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
   }
   PlannedPod known = pod;
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
-  if (!UnknownShares(pod.pod).empty()) known.pod.policies.shared_on_one_node = false;
+  if (!UnknownShares(pod.pod).empty()) {
+    known.pod.policies.shared_on_one_node = false;
+    known.pod = admission::WithDefaults(
+        node(), std::move(known.pod),
+        [](PlacementPolicies& defaults) { defaults.shared_on_one_node = false; });
+  }
   if (const Verdict verdict = AskKubelet(known); verdict.outcome != Outcome::kFits) {
     return Error{ErrorCode::kInvalidArgument,
                  name + verdict.refusal->reason + ": " + verdict.refusal->message,
@@ -378,23 +384,6 @@ std::vector<std::string> PlannedNode::KnownPods() const {
 void PlannedNode::Count(const Pod& pod, const ResourceList& requests) {
   requested_.Add(pod.uid, requests);
   uids_[NameOf(pod)] = pod.uid;
-}
-
-bool DependsOnNumaNodes(const PlannedPod& pod) {
-  if (pod.pod.policies.shared_on_one_node || !pod.pod.policies.shared_fault.empty()) return true;
-  if (HasPodLevelResources(pod.pod) || QosOf(pod.pod) == QosClass::kGuaranteed) return true;
-  return std::ranges::any_of(pod.pod.containers, [](const Container& container) {
-    return std::ranges::any_of(container.resources.limits, [](const auto& limit) {
-      return MayBeDevice(limit.first) && limit.second.Sign() > 0;
-    });
-  });
-}
-
-PlannedPod WithoutNames(PlannedPod pod) {
-  pod.pod.uid.clear();
-  pod.pod.name.clear();
-  pod.owner.clear();
-  return pod;
 }
 
 }  // namespace alignd::placement

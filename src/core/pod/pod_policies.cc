@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/config/config_problem.h"
 #include "alignd/pod/unsupported_annotations.h"
 #include "core/json/json_view.h"
+#include "core/pod/default_policies.h"
 
 namespace alignd {
 namespace {
@@ -22,6 +24,13 @@ constexpr size_t kLongestSpec = 4096;
 constexpr size_t kLongestStatus = 16384;
 
 constexpr std::string_view kOnOneNode = "single-numa-node";
+
+// In place of the whole names of annotations.
+constexpr std::string_view kSharedCpusMember = "shared-cpus";
+constexpr std::array<std::string_view, 7> kDefaultMembers = {
+    "numaTopologyPolicy",     "singleNUMANodeExclusive",     "requiredCPUBindPolicy",
+    "preferredCPUBindPolicy", "preferredCPUExclusivePolicy", kPreferShared,
+    kSharedCpusMember};
 
 constexpr std::array kNumaPolicies = {NumaTopologyPolicy::kBestEffort,
                                       NumaTopologyPolicy::kRestricted,
@@ -230,7 +239,72 @@ void ReadSharedCpus(std::string_view value, PodPolicies& policies) {
                               .message;
 }
 
+// As the annotation, whose value is a text, or as a boolean.
+Result<bool> ReadPrefersShared(const View& object) {
+  const Result<std::optional<View>> member = object.Find(kPreferShared);
+  if (!member.ok()) return member.error();
+  if (!*member) return false;
+  if (const Result<bool> on = (*member)->Bool(); on.ok()) return *on;
+  const Result<std::string> text = (*member)->String();
+  const std::optional<bool> on = text.ok() ? ParseGoBool(*text) : std::nullopt;
+  if (!on) return (*member)->IsNot(R"("true" or "false")");
+  return *on;
+}
+
+Result<bool> ReadSharedOnOneNode(const View& object) {
+  const Result<std::string> text = ReadMemberText(object, kSharedCpusMember);
+  if (!text.ok()) return text.error();
+  if (text->empty()) return false;
+  if (*text == kOnOneNode) return true;
+  return (*object.Find(kSharedCpusMember))->IsNot("\"" + std::string(kOnOneNode) + R"(" or "")");
+}
+
 }  // namespace
+
+Result<PlacementPolicies> ReadDefaultPolicies(const View& object) {
+  const auto members = object.Members();
+  if (!members.ok()) return members.error();
+  const std::vector<std::string_view> known(kDefaultMembers.begin(), kDefaultMembers.end());
+  for (const auto& [key, member] : *members) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    std::string list;
+    for (const std::string_view name : known) {
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    }
+    Error error = member.Wrong("is not known; known are " + list);
+    error.remedy = SuggestName(key, known, "remove it");
+    return error;
+  }
+  PodPolicies read;
+  if (Result<Done> done = ReadNumaTopologySpec(object, read); !done.ok()) return done.error();
+  if (Result<Done> done = ReadResourceSpec(object, read); !done.ok()) return done.error();
+  const Result<bool> shared = ReadPrefersShared(object);
+  if (!shared.ok()) return shared.error();
+  const Result<bool> on_one_node = ReadSharedOnOneNode(object);
+  if (!on_one_node.ok()) return on_one_node.error();
+  return PlacementPolicies{.numa_topology = read.numa_topology,
+                           .keeps_numa_apart = read.keeps_numa_apart,
+                           .required_bind = read.required_bind,
+                           .preferred_bind = read.preferred_bind,
+                           .exclusive = read.exclusive,
+                           .prefers_shared_cpus = *shared,
+                           .shared_on_one_node = *on_one_node};
+}
+
+std::vector<std::pair<std::string, std::string>> ToTexts(const PlacementPolicies& policies) {
+  std::vector<std::pair<std::string, std::string>> texts;
+  const auto add = [&texts](std::string_view name, std::string_view value) {
+    texts.emplace_back(name, value);
+  };
+  if (policies.numa_topology) add("numaTopologyPolicy", ToString(*policies.numa_topology));
+  if (policies.keeps_numa_apart) add("singleNUMANodeExclusive", "Required");
+  if (policies.required_bind) add("requiredCPUBindPolicy", ToString(*policies.required_bind));
+  if (policies.preferred_bind) add("preferredCPUBindPolicy", ToString(*policies.preferred_bind));
+  if (policies.exclusive) add("preferredCPUExclusivePolicy", ToString(*policies.exclusive));
+  if (policies.prefers_shared_cpus) add(kPreferShared, "true");
+  if (policies.shared_on_one_node) add(kSharedCpusMember, kOnOneNode);
+  return texts;
+}
 
 std::string_view ToString(NumaTopologyPolicy policy) {
   switch (policy) {

@@ -287,6 +287,77 @@ TEST_F(DaemonPodPolicies, PrefersSharedCpusOnlyWhereItsNamespaceAllowsIt) {
   EXPECT_TRUE(CreateOne(pod, 2).ok());
 }
 
+constexpr char kDefaultsInTeam[] =
+    "namespacePolicies:\n"
+    "- namespaces: [team-a]\n"
+    "  podPolicies: [prefer-shared-cpus]\n"
+    "  defaults: {numaTopologyPolicy: SingleNUMANode}\n"
+    "- namespaces: [batch]\n"
+    "  podPolicies: []\n"
+    "  defaults: {prefer-shared-cpus: true}\n"
+    "- namespaces: [db]\n"
+    "  podPolicies: []\n"
+    "  defaults: {shared-cpus: single-numa-node}\n";
+
+v1::PodSandboxConfig InNamespace(const std::string& name, v1::PodSandboxConfig pod) {
+  pod.mutable_metadata()->set_namespace_(name);
+  return pod;
+}
+
+TEST_F(DaemonPodPolicies, OfTheNamespaceNeedNoAnnotation) {
+  Start(StaticConfig(kDefaultsInTeam));
+  const grpc::Status refused = CreateOne(InTeam(PodConfig("wide")), 20);
+  EXPECT_NE(refused.error_message().find("its policy is that of its namespace: numaTopologyPolicy "
+                                         "SingleNUMANode of the defaults of namespace team-a"),
+            std::string::npos)
+      << refused.error_message();
+  const Running single = RunOne(InTeam(PodConfig("single")), Pinned(3));
+  EXPECT_EQ(LastDecision().asked(),
+            "app: 3 exclusive CPUs; numaTopologyPolicy SingleNUMANode of the defaults of namespace "
+            "team-a");
+  EXPECT_EQ(CpusOf(single.container), "1-3");
+  EXPECT_EQ(CpusOf(RunOne(InNamespace("batch", PodConfig("batch")), Pinned(2)).container),
+            "0,4-27");
+  const Running shared = RunOne(InNamespace("db", BurstablePod("db")), Shared());
+  EXPECT_EQ(CpusOf(shared.container), "14-27");
+  const Running plain = RunOne(PodConfig("plain"), Pinned(20));
+  EXPECT_EQ(CpusOf(plain.container), "4-23");
+  ASSERT_TRUE(RemoveSandbox(plain.sandbox).ok());
+  for (const bool is_restarted : {false, true}) {
+    if (is_restarted) {
+      StopDaemon();
+      StartDaemon(StaticConfig(kDefaultsInTeam));
+    }
+    const grpc::Status resized = Resize(single, 20);  // its NUMA node has 13
+    EXPECT_NE(resized.error_message().find("single-numa-node does not allow"), std::string::npos)
+        << resized.error_message();
+    EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "14-27"; }))
+        << CpusOf(shared.container);
+  }
+}
+
+// What pods may choose is off, and their defaults are not.
+TEST_F(DaemonPodPolicies, OfTheNamespaceStayWhereNoPodsMayChoose) {
+  flag_.emplace();
+  Start(StaticConfig(kDefaultsInTeam));
+  EXPECT_FALSE(CreateOne(InTeam(PodConfig("wide")), 20).ok());
+  v1::PodSandboxConfig pod = InTeam(PodConfig("p"));
+  (*pod.mutable_annotations())["prefer-shared-cpus.resource-policy.nri.io"] = "true";
+  EXPECT_EQ(CpusOf(RunOne(pod, Pinned(2)).container), "1-2");
+}
+
+// A container of `kubectl debug` is no part of what its pod was admitted with.
+TEST_F(DaemonPodPolicies, OfTheNamespaceAreNotForEphemeralContainers) {
+  Start(StaticConfig(
+      "namespacePolicies: [{namespaces: [db], podPolicies: [], defaults: {shared-cpus: "
+      "single-numa-node}}]\n"));
+  const v1::PodSandboxConfig pod = InNamespace("db", PodConfig("p"));
+  const Running pinned = RunOne(pod, Pinned(2));
+  const auto debugger = Create(pinned.sandbox, pod, podsource::Kubelet(0, 0, 0, "debugger"));
+  ASSERT_TRUE(debugger.status.ok()) << debugger.status.error_message();
+  EXPECT_EQ(CpusOf(debugger.response.container_id()), "0,3-27");
+}
+
 class DaemonMovedPodPolicies : public DaemonReload {
  protected:
   // Where the pod `p` would go if CPU 1 became reserved.

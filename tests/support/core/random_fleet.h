@@ -35,7 +35,12 @@ inline std::string ConfigText(const KubeletConfig& config) {
   text += "," + list_of(config.pod_policies);
   for (const NamespacePolicies& entry : config.namespace_policies) {  // one at most
     text += R"(,"namespacePolicies":[{"namespaces":[")" + entry.namespaces[0] + "\"]," +
-            list_of(entry.pod_policies) + "}]";
+            list_of(entry.pod_policies) + R"(,"defaults":{)";
+    std::string defaults;
+    for (const auto& [name, value] : ToTexts(entry.defaults)) {
+      defaults += (defaults.empty() ? "\"" : ",\"") + name + R"(":")" + value + '"';
+    }
+    text += defaults + "}}]";
   }
   return text + "}";
 }

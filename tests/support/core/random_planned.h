@@ -12,11 +12,31 @@
 
 namespace alignd::placement {
 
+// What a pod can ask for, or have by default.
+inline PlacementPolicies RandomPlacement(Random& random) {
+  using Bind = std::optional<CpuBindPolicy>;
+  PlacementPolicies policies;
+  policies.numa_topology = random.OneOf<std::optional<NumaTopologyPolicy>>(
+      {std::nullopt, NumaTopologyPolicy::kBestEffort, NumaTopologyPolicy::kRestricted,
+       NumaTopologyPolicy::kSingleNumaNode});
+  policies.keeps_numa_apart = policies.numa_topology && random.OnceIn(4);
+  const std::vector<Bind> binds = {std::nullopt, std::nullopt, CpuBindPolicy::kFullPcpus,
+                                   CpuBindPolicy::kSpreadByPcpus};
+  policies.required_bind = random.OneOf(binds);
+  policies.preferred_bind = random.OneOf(binds);
+  policies.exclusive = random.OneOf<std::optional<CpuExclusivePolicy>>(
+      {std::nullopt, std::nullopt, CpuExclusivePolicy::kPcpuLevel,
+       CpuExclusivePolicy::kNumaNodeLevel});
+  policies.prefers_shared_cpus = random.OnceIn(4);
+  policies.shared_on_one_node = random.OnceIn(4);
+  return policies;
+}
+
 // Mostly on nodes that have no policy of their own: on others, few pods fit that choose one.
 inline void LetPodsChoose(KubeletConfig& config, Random& random) {
   config.numa_allocate_strategy = random.OneOf<NumaAllocateStrategy>(
       {NumaAllocateStrategy::kNone, NumaAllocateStrategy::kNone, NumaAllocateStrategy::kFullestNode,
-       NumaAllocateStrategy::kEmptiestNode});
+       NumaAllocateStrategy::kEmptiestNode, NumaAllocateStrategy::kAllNodes});
   if (!random.OnceIn(3)) return;
   config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
   if (random.OnceIn(2)) {
@@ -34,6 +54,14 @@ inline void LetPodsChoose(KubeletConfig& config, Random& random) {
     if (random.OnceIn(2)) std::swap(config.namespace_policies[0].pod_policies, config.pod_policies);
   }
   if (!random.OnceIn(4)) config.topology_manager_policy = TopologyManagerPolicy::kNone;
+  if (!random.OnceIn(3)) return;
+  if (config.namespace_policies.empty()) {
+    config.namespace_policies = {{{"team-*"}, config.pod_policies}};
+  }
+  // Those of a topology policy are only for nodes without one.
+  const bool has_none = config.topology_manager_policy == TopologyManagerPolicy::kNone;
+  config.namespace_policies[0].defaults = RandomPlacement(random);
+  if (!has_none) config.namespace_policies[0].defaults.numa_topology.reset();
 }
 
 // How the CPUs of a pod lie on cores, what they stay away from, and what a scheduler has decided.

@@ -146,5 +146,33 @@ TEST_F(OwnNumaTest, ThePodsExclusivePolicyComesBeforeTheStrategy) {
   EXPECT_EQ(CpusIn(node, state, pod), "1");
 }
 
+TEST_F(OwnNumaTest, DistributeEvenlyTakesAsManyNumaNodesAsThePolicyAllows) {
+  const Node none = NodeOf(TopologyManagerPolicy::kNone, Strategy::kAllNodes);
+  const NodeState empty = NodeState::Initial(none);
+  EXPECT_EQ(CpusIn(none, empty, Asking(1, false)), "4");
+  EXPECT_EQ(CpusIn(none, empty, Asking(3, false)), "1,4,8");
+  EXPECT_EQ(CpusIn(none, empty, Asking(6, false)), "1-2,4-5,8-9");
+  const NodeState full = StateWith(none, {{"other", "4-7"}});
+  EXPECT_EQ(CpusIn(none, full, Asking(4, false)), "1-2,8-9");
+  const Node single = NodeOf(TopologyManagerPolicy::kSingleNumaNode, Strategy::kAllNodes);
+  EXPECT_EQ(CpusIn(single, empty, Asking(3, false)), "1-3");
+  const Node restricted = NodeOf(TopologyManagerPolicy::kRestricted, Strategy::kAllNodes);
+  EXPECT_EQ(CpusIn(restricted, empty, Asking(6, false)), "1-6");
+}
+
+TEST_F(OwnNumaTest, DistributeEvenlyExcludesOtherOrdersOfCpus) {
+  for (const char* const option :
+       {"distribute-cpus-across-cores", "prefer-align-cpus-by-uncorecache"}) {
+    KubeletConfig config = single_.config;
+    config.numa_allocate_strategy = Strategy::kAllNodes;
+    config.cpu_manager_policy_options = {{option, "true"}};
+    const Result<Node> node = Node::Make(single_.machine, config);
+    ASSERT_FALSE(node.ok());
+    EXPECT_EQ(node.error().Text(),
+              "numaAllocateStrategy: DistributeEvenly cannot be used with option " +
+                  std::string(option) + " of cpuManagerPolicyOptions; remove one of them");
+  }
+}
+
 }  // namespace
 }  // namespace alignd::admission

@@ -259,7 +259,7 @@ TEST_F(OwnPolicyTest, AResizeKeepsThePolicyOfThePod) {
     if (asked) {
       for (const char* const part :
            {"topologyManagerPolicy single-numa-node does not allow",
-            "; the pod asks for its policy by annotation scheduling.koordinator.sh/"}) {
+            "; the pod has its policy by annotation scheduling.koordinator.sh/"}) {
         EXPECT_NE(wider.refusal->message.find(part), std::string::npos) << wider.refusal->message;
       }
     }

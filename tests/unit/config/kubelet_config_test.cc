@@ -71,6 +71,53 @@ TEST(KubeletConfig, ReadsEveryHonouredField) {
             expected);
 }
 
+TEST(KubeletConfig, ReadsTheDefaultsOfNamespaces) {
+  const KubeletConfig config = ParsedConfig(R"({
+      "namespacePolicies": [
+        {"namespaces": ["all"], "podPolicies": [], "defaults": {
+          "numaTopologyPolicy": "Restricted", "singleNUMANodeExclusive": "Required",
+          "requiredCPUBindPolicy": "Default", "preferredCPUBindPolicy": "SpreadByPCPUs",
+          "preferredCPUExclusivePolicy": "PCPULevel", "prefer-shared-cpus": "true",
+          "shared-cpus": "single-numa-node"}},
+        {"namespaces": ["none"], "podPolicies": ["qosClass"], "defaults": {
+          "numaTopologyPolicy": "", "preferredCPUExclusivePolicy": "None",
+          "prefer-shared-cpus": false, "shared-cpus": ""}},
+        {"namespaces": ["batch"], "podPolicies": [], "defaults": {"prefer-shared-cpus": true}}]})");
+  const PlacementPolicies all{.numa_topology = NumaTopologyPolicy::kRestricted,
+                              .keeps_numa_apart = true,
+                              .required_bind = CpuBindPolicy::kFullPcpus,
+                              .preferred_bind = CpuBindPolicy::kSpreadByPcpus,
+                              .exclusive = CpuExclusivePolicy::kPcpuLevel,
+                              .prefers_shared_cpus = true,
+                              .shared_on_one_node = true};
+  EXPECT_EQ(DefaultPoliciesFor(config, "all"), all);
+  EXPECT_EQ(DefaultPoliciesFor(config, "none"), PlacementPolicies());
+  EXPECT_EQ(DefaultPoliciesFor(config, "other"), PlacementPolicies());
+  EXPECT_EQ(DefaultPoliciesFor(config, "batch"), PlacementPolicies{.prefers_shared_cpus = true});
+  EXPECT_EQ(PodPoliciesAnywhere(config),
+            (std::set<PodPolicy>{PodPolicy::kNumaTopologyPolicy, PodPolicy::kCpuBindPolicy,
+                                 PodPolicy::kCpuExclusivePolicy, PodPolicy::kQosClass,
+                                 PodPolicy::kPreferSharedCpus, PodPolicy::kSharedNumaNode}));
+}
+
+TEST(KubeletConfig, PodsThatMayNotChooseKeepTheirDefaults) {
+  KubeletConfig config = ParsedConfig(R"({
+      "podPolicies": ["qosClass"],
+      "namespacePolicies": [
+        {"namespaces": ["team-x"], "podPolicies": ["qosClass"]},
+        {"namespaces": ["team-*"], "podPolicies": ["qosClass"],
+         "defaults": {"prefer-shared-cpus": true}}]})");
+  KubeletConfig without = config;
+  without.namespace_policies[1].defaults = {};
+  LetNoPodsChoose(config);
+  EXPECT_TRUE(config.pod_policies.empty());
+  EXPECT_TRUE(PodPoliciesFor(config, "team-a").empty());
+  EXPECT_TRUE(DefaultPoliciesFor(config, "team-a").prefers_shared_cpus);
+  EXPECT_FALSE(DefaultPoliciesFor(config, "team-x").prefers_shared_cpus);
+  LetNoPodsChoose(without);
+  EXPECT_EQ(without, KubeletConfig());
+}
+
 TEST(KubeletConfig, TheFirstEntryThatHasTheNamespaceCounts) {
   const KubeletConfig config = ParsedConfig(R"({
       "podPolicies": ["numaTopologyPolicy"],
@@ -240,11 +287,8 @@ TEST(KubeletConfig, RefusesWrongValues) {
        "podPolicies[0]: \"numaTopologyPolicies\" is no policy that pods can choose; did you mean "
        "numaTopologyPolicy?"},
       {R"({"numaAllocateStrategy":"most"})",
-       "numaAllocateStrategy: \"most\" is not \"MostAllocated\" or \"LeastAllocated\"; did you "
-       "mean MostAllocated?"},
-      {R"({"numaAllocateStrategy":"DistributeEvenly"})",
-       "numaAllocateStrategy: \"DistributeEvenly\" is not \"MostAllocated\" or \"LeastAllocated\"; "
-       "set distribute-cpus-across-numa in cpuManagerPolicyOptions"},
+       "numaAllocateStrategy: \"most\" is not \"MostAllocated\", \"LeastAllocated\" or "
+       "\"DistributeEvenly\"; did you mean MostAllocated?"},
       {R"({"podPolicies":"off"})", "podPolicies: \"off\" is not a list"},
       {R"({"namespacePolicies":{"a":[]}})", "namespacePolicies: object is not a list"},
       {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":["numa"]}]})",
@@ -257,7 +301,31 @@ TEST(KubeletConfig, RefusesWrongValues) {
       {R"({"namespacePolicies":[{"namespaces":[],"podPolicies":[]}]})",
        "namespacePolicies[0].namespaces: is empty"},
       {R"({"namespacePolicies":[{"namespace":"a","podPolicies":[]}]})",
-       "namespacePolicies[0].namespace: is not known; known are namespaces, podPolicies"},
+       "namespacePolicies[0].namespace: is not known; known are namespaces, podPolicies, defaults"},
+      {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":[],"defaults":["x"]}]})",
+       "namespacePolicies[0].defaults: array is not an object"},
+      {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":[],)"
+       R"("defaults":{"numaTopology":"BestEffort"}}]})",
+       "namespacePolicies[0].defaults.numaTopology: is not known; known are numaTopologyPolicy, "
+       "singleNUMANodeExclusive, requiredCPUBindPolicy, preferredCPUBindPolicy, "
+       "preferredCPUExclusivePolicy, prefer-shared-cpus, shared-cpus; did you mean "
+       "numaTopologyPolicy?"},
+      {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":[],)"
+       R"("defaults":{"numaTopologyPolicy":"single-numa-node"}}]})",
+       "namespacePolicies[0].defaults.numaTopologyPolicy: \"single-numa-node\" is not "
+       "\"BestEffort\", \"Restricted\", \"SingleNUMANode\" or \"\""},
+      {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":[],)"
+       R"("defaults":{"requiredCPUBindPolicy":"ConstrainedBurst"}}]})",
+       "namespacePolicies[0].defaults.requiredCPUBindPolicy: \"ConstrainedBurst\" is not "
+       "\"FullPCPUs\", \"SpreadByPCPUs\", \"Default\" or \"\": \"ConstrainedBurst\" is not "
+       "supported"},
+      {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":[],)"
+       R"("defaults":{"prefer-shared-cpus":1}}]})",
+       "namespacePolicies[0].defaults.prefer-shared-cpus: 1 is not \"true\" or \"false\""},
+      {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":[],)"
+       R"("defaults":{"shared-cpus":"true"}}]})",
+       "namespacePolicies[0].defaults.shared-cpus: \"true\" is not \"single-numa-node\" or "
+       "\"\""},
       {R"({"namespacePolicies":[{"namespaces":["Team"],"podPolicies":[]}]})",
        "namespacePolicies[0].namespaces[0]: \"Team\" is not a namespace, such as \"team-a\", or "
        "the "

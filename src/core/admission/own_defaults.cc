@@ -1,0 +1,148 @@
+#include "core/admission/own_defaults.h"
+
+#include <optional>
+#include <utility>
+
+#include "alignd/admission/own_policy.h"
+
+namespace alignd::admission {
+namespace {
+
+// Whether the option is on. What is no boolean is another problem of the configuration.
+bool HasOption(const KubeletConfig& config, const std::string& option) {
+  const auto found = config.cpu_manager_policy_options.find(option);
+  return found != config.cpu_manager_policy_options.end() &&
+         ParseGoBool(found->second).value_or(false);
+}
+
+// As BindPolicyOf, of a configuration: the option, and what it stands for.
+std::optional<std::pair<std::string, CpuBindPolicy>> BindOptionOf(const KubeletConfig& config) {
+  if (HasOption(config, "full-pcpus-only")) {
+    return std::pair(std::string("full-pcpus-only"), CpuBindPolicy::kFullPcpus);
+  }
+  if (HasOption(config, "distribute-cpus-across-cores")) {
+    return std::pair(std::string("distribute-cpus-across-cores"), CpuBindPolicy::kSpreadByPcpus);
+  }
+  return std::nullopt;
+}
+
+// The problems of one entry.
+class EntryProblems {
+ public:
+  EntryProblems(const KubeletConfig& config, size_t position, std::vector<ConfigProblem>& problems)
+      : config_(config),
+        entry_(config.namespace_policies[position]),
+        path_("namespacePolicies[" + std::to_string(position) + "].defaults."),
+        problems_(problems) {}
+
+  void Find() {
+    for (const auto& [name, value] : ToTexts(entry_.defaults)) {
+      if (name == "numaTopologyPolicy") {
+        CheckTopology(name, value);
+      } else if (name == "singleNUMANodeExclusive") {
+        CheckApart(name, value);
+      } else if (config_.cpu_manager_policy == CpuManagerPolicy::kNone) {
+        Add(name, value, "has no effect, because cpuManagerPolicy is none",
+            "set cpuManagerPolicy to static, or remove " + name);
+      }
+    }
+    if (config_.cpu_manager_policy == CpuManagerPolicy::kNone) return;
+    CheckBind("requiredCPUBindPolicy", entry_.defaults.required_bind);
+    CheckBind("preferredCPUBindPolicy", entry_.defaults.preferred_bind);
+  }
+
+ private:
+  void CheckTopology(const std::string& name, const std::string& value) {
+    const TopologyManagerPolicy of_node = config_.topology_manager_policy;
+    const TopologyManagerPolicy wanted = ManagerPolicyOf(*entry_.defaults.numa_topology);
+    if (of_node == TopologyManagerPolicy::kNone || of_node == wanted) return;
+    Add(name, value, "contradicts topologyManagerPolicy " + std::string(ToString(of_node)),
+        "remove numaTopologyPolicy: the policy of the node applies to all pods; or set "
+        "topologyManagerPolicy to none or " +
+            std::string(ToString(wanted)));
+  }
+
+  void CheckApart(const std::string& name, const std::string& value) {
+    const bool has_policy = config_.topology_manager_policy != TopologyManagerPolicy::kNone ||
+                            entry_.defaults.numa_topology ||
+                            entry_.pod_policies.contains(PodPolicy::kNumaTopologyPolicy);
+    if (has_policy) return;
+    Add(name, value, "has no effect, because topologyManagerPolicy is none",
+        "add numaTopologyPolicy to these defaults, or set topologyManagerPolicy");
+  }
+
+  void CheckBind(const std::string& name, const std::optional<CpuBindPolicy>& wanted) {
+    const auto option = BindOptionOf(config_);
+    if (!wanted || !option || option->second == *wanted) return;
+    Add(name, std::string(ToString(*wanted)),
+        "contradicts option " + option->first + " of cpuManagerPolicyOptions",
+        "remove " + name + ": the option applies to all pods; or remove the option");
+  }
+
+  void Add(const std::string& name, const std::string& value, const std::string& why,
+           std::string remedy) {
+    problems_.push_back({path_ + name,
+                         value,
+                         {ErrorCode::kInvalidArgument, path_ + name + ": " + value + " " + why,
+                          std::move(remedy)}});
+  }
+
+  const KubeletConfig& config_;
+  const NamespacePolicies& entry_;
+  const std::string path_;
+  std::vector<ConfigProblem>& problems_;
+};
+
+}  // namespace
+
+const PlacementPolicies& DefaultsOf(const Node& node, const Pod& pod) {
+  return pod.defaults ? *pod.defaults : DefaultPoliciesFor(node.config, pod.name_space);
+}
+
+PlacementPolicies FollowedPolicies(const Node& node, const Pod& pod) {
+  PlacementPolicies followed = DefaultsOf(node, pod);
+  const std::set<PodPolicy>& allowed = PodPoliciesFor(node.config, pod.name_space);
+  if (allowed.empty()) return followed;
+  const PodPolicies& asked = pod.policies;
+  const auto take = [](const auto& given, auto& member) {
+    if (given) member = given;
+  };
+  if (allowed.contains(PodPolicy::kNumaTopologyPolicy)) {
+    take(asked.numa_topology, followed.numa_topology);
+    take(asked.keeps_numa_apart, followed.keeps_numa_apart);
+  }
+  if (allowed.contains(PodPolicy::kCpuBindPolicy)) {
+    take(asked.required_bind, followed.required_bind);
+    take(asked.preferred_bind, followed.preferred_bind);
+  }
+  if (allowed.contains(PodPolicy::kCpuExclusivePolicy)) take(asked.exclusive, followed.exclusive);
+  if (allowed.contains(PodPolicy::kSharedNumaNode)) {
+    take(asked.shared_on_one_node, followed.shared_on_one_node);
+  }
+  return followed;
+}
+
+std::string OfDefaults(const Pod& pod, std::string_view name, std::string_view value) {
+  return std::string(name) + " " + std::string(value) + " of " + DefaultsText(pod);
+}
+
+std::string DefaultsText(const Pod& pod) { return "the defaults of namespace " + pod.name_space; }
+
+KubeletConfig WithTopologyPolicy(KubeletConfig config, TopologyManagerPolicy policy) {
+  config.topology_manager_policy = policy;
+  for (NamespacePolicies& entry : config.namespace_policies) {
+    entry.defaults.numa_topology.reset();
+    if (policy == TopologyManagerPolicy::kNone) entry.defaults.keeps_numa_apart = false;
+  }
+  return config;
+}
+
+std::vector<ConfigProblem> FindDefaultProblems(const KubeletConfig& config) {
+  std::vector<ConfigProblem> problems;
+  for (size_t i = 0; i < config.namespace_policies.size(); ++i) {
+    EntryProblems(config, i, problems).Find();
+  }
+  return problems;
+}
+
+}  // namespace alignd::admission

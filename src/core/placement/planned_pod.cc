@@ -1,0 +1,32 @@
+// Pods that are planned, whatever node they are planned on.
+#include <algorithm>
+
+#include "alignd/config/kubelet_config.h"
+#include "alignd/placement/planned_node.h"
+#include "alignd/pod/resource_name.h"
+
+namespace alignd::placement {
+
+bool DependsOnNumaNodes(const PlannedPod& pod) {
+  if (pod.pod.policies.shared_on_one_node || !pod.pod.policies.shared_fault.empty()) return true;
+  if (HasPodLevelResources(pod.pod) || QosOf(pod.pod) == QosClass::kGuaranteed) return true;
+  return std::ranges::any_of(pod.pod.containers, [](const Container& container) {
+    return std::ranges::any_of(container.resources.limits, [](const auto& limit) {
+      return MayBeDevice(limit.first) && limit.second.Sign() > 0;
+    });
+  });
+}
+
+bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config) {
+  return DependsOnNumaNodes(pod) ||
+         DefaultPoliciesFor(config, pod.pod.name_space).shared_on_one_node;
+}
+
+PlannedPod WithoutNames(PlannedPod pod) {
+  pod.pod.uid.clear();
+  pod.pod.name.clear();
+  pod.owner.clear();
+  return pod;
+}
+
+}  // namespace alignd::placement
