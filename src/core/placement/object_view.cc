@@ -5,6 +5,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "core/admission/own_numa.h"
 #include "core/admission/own_status.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -49,6 +50,26 @@ std::string ManyNodes(const std::string& resource, const Pod& pod) {
          " has on each of several NUMA nodes is the node's choice" + kAskAgain;
 }
 
+// Whether numaAllocateStrategy chooses between NUMA nodes with as many free CPUs by what their
+// sockets have free, and this chooses for the pod. Of two NUMA nodes, these have as many, too.
+bool IsPlacedBySockets(const Node& node, const NodeState& state, const Pod& pod) {
+  if (!node.cpu || node.config.numa_allocate_strategy == NumaAllocateStrategy::kNone ||
+      node.machine.numa_count() <= 2) {
+    return false;
+  }
+  const bool has_cpus = std::ranges::any_of(
+      pod.containers, [&](const Container& one) { return ExclusiveCpuCount(pod, one) > 0; });
+  if (!has_cpus) return false;
+  const CpuSet free = state.cpu.default_set - node.cpu->reserved -
+                      cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
+  std::set<int> numbers;
+  for (const CpuGroup& numa : node.machine.numa_groups()) {
+    const int count = free.CountCommon(numa.cpus);
+    if (count > 0 && !numbers.insert(count).second) return true;
+  }
+  return false;
+}
+
 // Follows the containers of one pod in their order.
 class Follower {
  public:
@@ -61,6 +82,7 @@ class Follower {
         aligns_(TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone),
         others_may_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kNumaTopologyPolicy)),
         others_share_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode)),
+        by_sockets_(IsPlacedBySockets(node, state, pod)),
         blurred_(blurred) {}
 
   // Whether the container's decision depends on what is not known. With scope pod, all containers
@@ -136,6 +158,11 @@ class Follower {
     if (matters && node_.machine.numa_count() > 1 && !IsOnOneNode(decision, resource)) {
       BlurPlaces(resource, ManyNodes(resource, pod_));
     }
+    if (matters && by_sockets_) {
+      BlurPlaces(resource, resource + ": numaAllocateStrategy chooses the NUMA node of pod " +
+                               pod_.name_space + "/" + pod_.name +
+                               " by its socket, and the object has no sockets" + kAskAgain);
+    }
     if (resource != kCpu && is_asked_for &&
         (view_.summed_devices.contains(resource) || !IsOnSingleNodes(state_, resource))) {
       BlurPlaces(resource, resource +
@@ -159,6 +186,7 @@ class Follower {
   const bool aligns_;
   const bool others_may_;    // by a policy of their own
   const bool others_share_;  // CPUs of one NUMA node, whatever the policy
+  const bool by_sockets_;    // IsPlacedBySockets
   BlurredResources blurred_;
   std::set<std::string> of_init_;  // resources that an init container was allocated
 };
