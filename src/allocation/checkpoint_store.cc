@@ -86,7 +86,8 @@ CheckpointStore::CheckpointStore(StatePaths paths, host::FileCalls& calls)
       cpu_{paths_.CpuFile(), std::nullopt},
       memory_{paths_.MemoryFile(), std::nullopt},
       devices_{paths_.DeviceFile(), std::nullopt},
-      originals_(paths_.OriginalsFile(), calls_) {}
+      originals_(paths_.OriginalsFile(), calls_),
+      shares_(paths_.SharesFile(), calls_) {}
 
 Result<NodeState> CheckpointStore::Load(const Node& node, OnBadState on_bad) {
   std::vector<FileProblem> problems;
@@ -120,6 +121,13 @@ std::optional<NodeState> CheckpointStore::Load(const Node& node, std::vector<Fil
       is_done(OrSetAside(originals, originals_.path(), on_bad), originals_.path());
       originals_.Forget();
     }
+  }
+  // Without the CPU file, what running containers have comes from their marks, and with it this.
+  cpumanager::CpuState unused = state.cpu;
+  if (const Result<Done> shares = shares_.Load(node, cpu_.text ? state.cpu : unused);
+      !shares.ok()) {
+    is_done(OrSetAside(shares, shares_.path(), on_bad), shares_.path());
+    shares_.Forget();
   }
   if (const Result<Done> memory = LoadMemory(node, state.memory); !memory.ok()) {
     state.memory = initial.memory;
@@ -158,7 +166,11 @@ Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
   }
   const checkpoint::Originals& originals = state.cpu.originals;
   if (Result<Done> sound = originals_.RequireReadBack(originals); !sound.ok()) return sound;
+  if (Result<Done> sound = shares_.RequireReadBack(node, state.cpu.shares); !sound.ok()) {
+    return sound;
+  }
   if (Result<Done> added = originals_.SaveNew(originals); !added.ok()) return added;
+  if (Result<Done> saved = shares_.Save(node, state.cpu.shares); !saved.ok()) return saved;
   for (const auto& [file, text] : texts) {
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
   }
@@ -213,7 +225,8 @@ std::vector<CheckpointStore::ForeignFile> CheckpointStore::FindForeignFiles() {
 
 bool CheckpointStore::IsUncertain() const {
   const MutexLock lock(mutex_);
-  return !cpu_.text || !memory_.text || !devices_.text || originals_.IsUncertain();
+  return !cpu_.text || !memory_.text || !devices_.text || originals_.IsUncertain() ||
+         shares_.IsUncertain();
 }
 
 Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& state) {

@@ -1,4 +1,5 @@
-// Loads and durably saves the kubelet's three state files, and alignd's own file cpu_originals.
+// Loads and durably saves the kubelet's three state files, and alignd's own files cpu_originals and
+// cpu_shares.
 #pragma once
 
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "alignd/pod/pod.h"
 #include "allocation/bad_state.h"
 #include "allocation/originals_file.h"
+#include "allocation/shares_file.h"
 #include "host/durable_file.h"
 #include "sync/mutex.h"
 
@@ -21,12 +23,13 @@ namespace alignd::allocation {
 
 // Where the files lie. A value.
 struct StatePaths {
-  std::filesystem::path state_dir;  // cpu_manager_state, memory_manager_state, cpu_originals
+  std::filesystem::path state_dir;          // all but the next
   std::filesystem::path device_plugin_dir;  // kubelet_internal_checkpoint
 
   std::filesystem::path CpuFile() const { return state_dir / "cpu_manager_state"; }
   std::filesystem::path MemoryFile() const { return state_dir / "memory_manager_state"; }
   std::filesystem::path OriginalsFile() const { return state_dir / checkpoint::kOriginalsFileName; }
+  std::filesystem::path SharesFile() const { return state_dir / checkpoint::kSharesFileName; }
   std::filesystem::path DeviceFile() const {
     return device_plugin_dir / "kubelet_internal_checkpoint";
   }
@@ -59,6 +62,7 @@ class CheckpointStore {
   // with all devices free, also those of running containers, and assigns them again. A file in
   // which two pods have the same CPU or device is also an error. NUMA nodes may have more or less
   // memory than before (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
+  // cpu_shares: as SharesFile::Load; without the CPU file, it is not used.
   Result<admission::NodeState> Load(const admission::Node& node,
                                     OnBadState on_bad = OnBadState::kRefuse);
 
@@ -73,7 +77,7 @@ class CheckpointStore {
 
   // Writes the files whose text changed since they were last read or written, and those whose last
   // write failed. Everything is on the disk when this returns without an error. cpu_originals is
-  // written first with what is new, and last without what is gone.
+  // written first with what is new, and last without what is gone; cpu_shares before the CPU file.
   // Errors: kIo; each file then has its old or its new text. kInvalidArgument if a text is too long
   // to be read by Load, kInternal if Load would read something else; nothing is written then.
   Result<Done> Save(const admission::Node& node, const admission::NodeState& state);
@@ -124,6 +128,7 @@ class CheckpointStore {
   File memory_ GUARDED_BY(mutex_);
   File devices_ GUARDED_BY(mutex_);
   OriginalsFile originals_ GUARDED_BY(mutex_);
+  SharesFile shares_ GUARDED_BY(mutex_);
   StateFindings findings_ GUARDED_BY(mutex_);
 };
 

@@ -3,6 +3,7 @@
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/checkpoint/utf8.h"
 
 namespace alignd::allocation {
@@ -33,6 +34,14 @@ size_t MaxCpuText(const cpumanager::CpuState& state) {
     bytes += MaxJson(uid) + kEntryBytes + 8 * static_cast<size_t>(cpus.Count());
   }
   return kTimesContent * bytes;
+}
+
+size_t MaxSharesText(const cpumanager::CpuState& state) {
+  size_t bytes = kEntryBytes;
+  for (const auto& [key, share] : state.shares) {
+    bytes += MaxJson(key.pod_uid) + MaxJson(key.container) + kEntryBytes;
+  }
+  return bytes;
 }
 
 size_t MaxBlocksText(const std::vector<memorymanager::Block>& blocks) {
@@ -204,6 +213,10 @@ Result<Done> RequireReadable(const NodeState& state) {
     const size_t bytes =
         checkpoint::FormatCpuCheckpoint("", state.cpu, kLongestForm).size() + kEntryBytes;
     if (auto sound = RequireShort("cpu_manager_state", bytes); !sound.ok()) return sound;
+  }
+  if (MaxSharesText(state.cpu) > kMaxStateBytes) {
+    const size_t bytes = checkpoint::FormatSharesCheckpoint(state.cpu.shares).size();
+    if (auto sound = RequireShort("cpu_shares", bytes); !sound.ok()) return sound;
   }
   if (MaxMemoryText(state.memory) > kMaxStateBytes) {
     const size_t bytes =

@@ -48,7 +48,8 @@ bool StateWriter::Job::HasFilesOf(const Job& other) const {
   return state.cpu.SavedDefaultSet() == other.state.cpu.SavedDefaultSet() &&
          state.cpu.assignments == other.state.cpu.assignments &&
          state.cpu.pods == other.state.cpu.pods &&
-         state.cpu.originals == other.state.cpu.originals && state.memory == other.state.memory &&
+         state.cpu.originals == other.state.cpu.originals &&
+         state.cpu.shares == other.state.cpu.shares && state.memory == other.state.memory &&
          state.devices == other.state.devices &&
          (bindings == other.bindings || *bindings == *other.bindings);
 }
@@ -57,6 +58,7 @@ bool StateWriter::Job::HasEntriesOf(const Job& other, const std::string& pod_uid
   return HaveSameEntry(state.cpu.assignments, other.state.cpu.assignments, pod_uid) &&
          HaveSameEntry(state.cpu.pods, other.state.cpu.pods, pod_uid) &&
          HaveSameEntry(state.cpu.originals, other.state.cpu.originals, pod_uid) &&
+         HaveSameOfPod(state.cpu.shares, other.state.cpu.shares, pod_uid) &&
          HaveSameEntry(state.memory.assignments, other.state.memory.assignments, pod_uid) &&
          HaveSameEntry(state.memory.pods, other.state.memory.pods, pod_uid) &&
          HaveSameOfPod(state.devices.allocations, other.state.devices.allocations, pod_uid) &&

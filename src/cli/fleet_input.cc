@@ -161,6 +161,7 @@ Result<Done> ReadStateFiles(const fs::path& directory, FleetNode& node) {
   constexpr char kCheckpoint[] = "kubelet_internal_checkpoint";
   Result<Done> done = read(directory / "cpu_manager_state", node.files.cpu_manager_state);
   if (done.ok()) done = read(directory / "memory_manager_state", node.files.memory_manager_state);
+  if (done.ok()) done = read(directory / "cpu_shares", node.files.cpu_shares);
   if (done.ok()) {
     done = read(directory / "device-plugins" / kCheckpoint, node.files.device_checkpoint);
   }

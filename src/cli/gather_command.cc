@@ -21,6 +21,7 @@
 
 #include "alignd/checkpoint/binding_checkpoint.h"
 #include "alignd/checkpoint/originals_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/checkpoint/verify.h"
 #include "alignd/machine/node_json.h"
 #include "allocation/boot_record.h"
@@ -187,8 +188,9 @@ void AddStateFiles(const fs::path& state_dir, const fs::path& device_plugin_dir,
                 (result.ok() ? "the checksum is correct" : "bad: " + result.error().Text()) + "\n";
   }
   collection.Add("checkpoints.txt", verified);
-  for (const std::string_view name : {checkpoint::kBindingFileName, checkpoint::kOriginalsFileName,
-                                      allocation::kBootFileName, daemon::kKnownCpusFile}) {
+  for (const std::string_view name :
+       {checkpoint::kBindingFileName, checkpoint::kOriginalsFileName, checkpoint::kSharesFileName,
+        allocation::kBootFileName, daemon::kKnownCpusFile}) {
     const Result<std::string> text = host::ReadFile(state_dir / name);
     // None is always there.
     if (!text.ok() && text.error().code == ErrorCode::kNotFound) continue;

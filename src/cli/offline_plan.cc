@@ -11,6 +11,7 @@
 
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/transition.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
 #include "control/change_report.h"
@@ -187,8 +188,16 @@ admission::Node WithoutNamespaces(admission::Node node) {
   return node;
 }
 
-// What backs the requests of containers of the shared pool that stay on one NUMA node is not known
-// from files: a move can take it, and so can a change that leaves the pool fewer CPUs.
+// Whether the state has what all containers of the shared pool request that stay on one NUMA node.
+bool KnowsShares(const allocation::StatePaths& paths, const admission::NodeState& state) {
+  const Result<std::string> text = host::ReadFile(paths.SharesFile());
+  if (!text.ok()) return false;
+  const Result<checkpoint::Shares> shares = checkpoint::ParseSharesCheckpoint(*text);
+  return shares.ok() && *shares == state.cpu.shares;
+}
+
+// If it is not known what backs the requests of containers of the shared pool that stay on one NUMA
+// node: a move can take it, and so can a change that leaves the pool fewer CPUs.
 void RefuseByShares(const admission::Node& before, const admission::Node& after,
                     const admission::NodeState& state, admission::Transition& plan) {
   const auto has_shares = [](const admission::Node& node) {
@@ -196,8 +205,8 @@ void RefuseByShares(const admission::Node& before, const admission::Node& after,
   };
   if (!has_shares(before) || !has_shares(after)) return;
   const std::string why =
-      "the files do not say which containers of the shared pool stay on one NUMA node and what "
-      "they request there, and podPolicies has sharedNUMANode";
+      "podPolicies has sharedNUMANode, and there is no file cpu_shares that fits the other ones, "
+      "which says which containers of the shared pool stay on one NUMA node";
   RefuseMoves(1, why, plan);
   const CpuSet left = plan.next.cpu.SavedDefaultSet() - after.cpu->reserved;
   const CpuSet taken = state.cpu.SavedDefaultSet() - before.cpu->reserved - left;
@@ -213,7 +222,7 @@ void RefuseByShares(const admission::Node& before, const admission::Node& after,
 // no difference, neither does any mixture.
 admission::Transition PlanForAnyPolicies(const admission::Node& before,
                                          const admission::Node& after,
-                                         const admission::NodeState& state,
+                                         const admission::NodeState& state, bool knows_shares,
                                          admission::MayMove may_move) {
   admission::Transition plan = admission::PlanTransition(before, after, state, may_move);
   if (!plan.IsAdmitted()) return plan;
@@ -237,7 +246,7 @@ admission::Transition PlanForAnyPolicies(const admission::Node& before,
   const bool places_pods = after.topology.scope() == TopologyManagerScope::kPod;
   if (may_have_chosen && places_pods) RefuseMovesInAnyOrder(plan);
   RefuseMovesByCpuPolicies(before, after, plan);
-  RefuseByShares(before, after, state, plan);
+  if (!knows_shares) RefuseByShares(before, after, state, plan);
   if (plan.IsAdmitted()) return plan;
   plan.shared_after = plan.shared_before;
   for (admission::ContainerTransition& container : plan.containers) {
@@ -268,7 +277,9 @@ Result<control::v1::ChangeResponse> PlanFromFiles(const OfflinePlanOptions& stat
   const auto may_move =
       request.may_move() ? admission::MayMove::kIfNeeded : admission::MayMove::kNever;
   control::v1::ChangeResponse report = control::ReportTransition(
-      before, *after, PlanForAnyPolicies(before, *after, *state, may_move), /*names=*/{});
+      before, *after,
+      PlanForAnyPolicies(before, *after, *state, KnowsShares(paths, *state), may_move),
+      /*names=*/{});
   for (std::string& note : notes) *report.add_notes() = std::move(note);
   for (std::string& limit : LimitsOf(*options)) *report.add_notes() = std::move(limit);
   return report;

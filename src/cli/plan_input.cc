@@ -177,6 +177,9 @@ Result<placement::NodeFiles> ReadNodeState(const PlanSources& sources, const Kub
   if (!memory.ok()) return memory.error();
   files.cpu_manager_state = *std::move(cpu);
   files.memory_manager_state = *std::move(memory);
+  Result<std::string> shares = ReadStateFile(directory / "cpu_shares", /*needed=*/false);
+  if (!shares.ok()) return shares.error();
+  files.cpu_shares = *std::move(shares);
   if (sources.running.empty()) {
     input.notes.emplace_back(
         "the state files do not have pods of the shared pool, nor what pods request beyond "

@@ -72,7 +72,9 @@ std::string MemoryText(const std::vector<memorymanager::Block>& blocks) {
 
 // "1-4 (created with 1-2)"
 std::string CpusText(const SavedContainer& container) {
-  if (container.cpus.empty()) return "shared";
+  if (container.cpus.empty()) {
+    return container.share.empty() ? "shared" : "shared (" + container.share + ")";
+  }
   const bool is_resized =
       !container.original_cpus.empty() && container.original_cpus != container.cpus;
   return container.cpus + (is_resized ? " (created with " + container.original_cpus + ")" : "");
@@ -192,6 +194,7 @@ std::string StateJson(const StateContent& state, const std::string& state_dir) {
     if (!container.original_cpus.empty()) {
       containers.back()["original_cpus"] = container.original_cpus;
     }
+    if (!container.share.empty()) containers.back()["shared_cpus"] = container.share;
   }
   const SavedJson json = {{"state_dir", state_dir},
                           {"intact", IntactJson(state)},

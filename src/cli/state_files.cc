@@ -8,6 +8,7 @@
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/checkpoint/originals_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/checkpoint/verify.h"
 #include "allocation/boot_record.h"
 #include "cli/checkpoint_command.h"
@@ -101,6 +102,16 @@ class StateReader {
     return Counted(count, "resized container") + ", checksum ok";
   }
 
+  Result<std::string> TakeShares(const std::string& text) {
+    const Result<checkpoint::Shares> shares = checkpoint::ParseSharesCheckpoint(text);
+    if (!shares.ok()) return shares.error();
+    for (const auto& [key, share] : *shares) {
+      content_.containers[key].share =
+          "NUMA node " + std::to_string(share.numa_id) + ", " + std::to_string(share.millis) + "m";
+    }
+    return Counted(shares->size(), "container") + " with shared CPUs of one NUMA node, checksum ok";
+  }
+
   Result<std::string> TakeDecisions(const std::string& text) {
     const Result<control::KeptDecisions> decisions = control::ParseDecisions(text);
     if (!decisions.ok()) return decisions.error();
@@ -162,6 +173,9 @@ StateContent ReadState(const fs::path& state_dir, const fs::path& device_plugin_
   const std::string originals(checkpoint::kOriginalsFileName);
   reader.ReadRebuilt(originals, state_dir / originals,
                      [&](const std::string& text) { return reader.TakeOriginals(text); });
+  const std::string shares(checkpoint::kSharesFileName);
+  reader.ReadRebuilt(shares, state_dir / shares,
+                     [&](const std::string& text) { return reader.TakeShares(text); });
   const std::string decisions = control::DecisionHistory::kFileName;
   reader.Read(decisions, state_dir / decisions, "see the error",
               [&](const std::string& text) { return reader.TakeDecisions(text); });

@@ -30,6 +30,7 @@ struct StateFile {
 struct SavedContainer {
   std::string cpus;                          // exclusive ones, as a list; empty: none
   std::string original_cpus;                 // of a resized container: when it was created
+  std::string share;                         // "NUMA node 0, 500m"; empty: none
   std::vector<memorymanager::Block> memory;  // pinned
   std::map<std::string, devicemanager::DevicesPerNuma> devices;  // by resource
   std::map<std::string, checkpoint::Binding> kubelet_ids;        // by resource

@@ -92,7 +92,8 @@ Result<Done> WriteFiles(const Options& options, const Node& before, const Node& 
 
 std::vector<fs::path> FilesOf(const Options& options, const WantedChange& change) {
   const allocation::StatePaths paths = PathsOf(options);
-  std::vector<fs::path> files = {paths.CpuFile(), paths.MemoryFile(), paths.OriginalsFile()};
+  std::vector<fs::path> files = {paths.CpuFile(), paths.MemoryFile(), paths.OriginalsFile(),
+                                 paths.SharesFile()};
   if (!change.request.config().empty()) files.push_back(options.config);
   return files;
 }

@@ -223,7 +223,8 @@ class ExportPlanner {
     if (!request_.removes_source) return added;
     for (const fs::path& file :
          {own_.state_dir / allocation::kBootFileName, own_.state_dir / checkpoint::kBindingFileName,
-          own_.OriginalsFile(), own_.DeviceFile(), own_.MemoryFile(), own_.CpuFile()}) {
+          own_.OriginalsFile(), own_.SharesFile(), own_.DeviceFile(), own_.MemoryFile(),
+          own_.CpuFile()}) {
       if (added.ok()) added = AddChange(file, std::nullopt, plan_);
     }
     return added;

@@ -10,6 +10,7 @@
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/checkpoint/originals_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "allocation/boot_record.h"
 #include "host/file.h"
 #include "mirror/marker.h"
@@ -172,7 +173,7 @@ class ImportPlanner {
     Result<Done> added = AddConverted(CheckpointKind::kDevice, devices_, own_.DeviceFile());
     if (added.ok()) added = AddConverted(CheckpointKind::kMemory, memory_, own_.MemoryFile());
     if (added.ok()) added = AddConverted(CheckpointKind::kCpu, cpu_, own_.CpuFile());
-    for (const std::string_view name : {checkpoint::kOriginalsFileName,
+    for (const std::string_view name : {checkpoint::kOriginalsFileName, checkpoint::kSharesFileName,
                                         checkpoint::kBindingFileName, allocation::kBootFileName}) {
       // Without the devices, alignd keeps those that it has, and their bindings.
       if (name == checkpoint::kBindingFileName && !request_.devices) continue;

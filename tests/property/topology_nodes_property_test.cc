@@ -60,7 +60,9 @@ std::string NodeConfigText(const Machine& machine, Random& random) {
   text += OneOfTexts(random, {"", "", R"(,"podPolicies":["numaTopologyPolicy"])",
                               R"(,"podPolicies":["numaTopologyPolicy","cpuBindPolicy",)"
                               R"("cpuExclusivePolicy","resourceStatus"])",
-                              R"(,"podPolicies":["sharedNUMANode"])"});
+                              R"(,"podPolicies":["sharedNUMANode"])",
+                              R"(,"podPolicies":["sharedNUMANode","qosClass",)"
+                              R"("numaTopologyPolicy"])"});
   text += OneOfTexts(random, {"", R"(,"numaAllocateStrategy":"MostAllocated")"});
   text += OneOfTexts(random, {"", "",
                               R"(,"namespacePolicies":[{"namespaces":["team-a"],"podPolicies":)"
@@ -103,6 +105,26 @@ std::optional<PlannedNode> RandomNode(Random& random) {
   return *std::move(made);
 }
 
+// On a node where pods can ask for shared CPUs of one NUMA node, often one that asks for nothing
+// else by annotation.
+PlannedPod RandomPodFor(const admission::Node& node, const std::string& name, Random& random) {
+  PlannedPod pod = RandomPlanned(name, node.machine, random);
+  pod.pod.name = pod.pod.uid = name;
+  pod.undecided.clear();
+  const bool may_share = PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
+  if (!may_share || !random.OnceIn(2)) return pod;
+  pod.pod.policies = {};
+  pod.pod.policies.shared_on_one_node = true;
+  if (random.OnceIn(3)) return pod;
+  for (Container& container : pod.pod.containers) {
+    container.resources.limits.erase("cpu");
+    container.resources.requests["cpu"] =
+        Quantity::Parse(std::to_string(random.Number(0, 3000)) + "m").value();
+  }
+  pod.pod.stated_qos.reset();
+  return pod;
+}
+
 // As the kubelet reports the node.
 NodeObject NodeObjectOf(const PlannedNode& node) {
   NodeObject object{"w", {}, {}, node.allocatable().amounts, {}};
@@ -140,16 +162,34 @@ bool AsksForCpuNumbers(const admission::Node& node, const Pod& pod) {
   return (chosen.required_bind && !is_by_option) || chosen.exclusive || is_decided || is_apart;
 }
 
+bool SharesANode(const admission::Node& node, const Pod& pod) {
+  return node.cpu && std::ranges::any_of(pod.containers, [&](const Container& one) {
+           return admission::AsksForOneNode(node, pod, one);
+         });
+}
+
+// The same of a pod that asks for shared CPUs of one NUMA node.
+bool SharesAreExact(const PlannedNode& node, const Pod& pod) {
+  const TopologyManagerPolicy kind = admission::TopologyOf(node.node(), pod).kind();
+  const bool has_exclusive = std::ranges::any_of(pod.containers, [&](const Container& one) {
+    return admission::RequestsCpus(node.node(), pod, one);
+  });
+  if (has_exclusive && kind != TopologyManagerPolicy::kSingleNumaNode) return false;
+  if (!node.node().cpu->options.full_pcpus_only) return true;
+  const auto cores = noderesourcetopology::FreeCoresOf(node.node(), node.state());
+  if (!cores) return false;
+  const auto backing = noderesourcetopology::BackingOf(node.node(), node.state());
+  return cores->cpus_per_core <= 2 || std::ranges::all_of(backing, [](const auto& entry) {
+           return entry.second.cpus == entry.second.core_cpus;
+         });
+}
+
 // Where docs/fleet-planning.md says that the answer is exact.
 bool IsExact(const PlannedNode& node, const PlannedPod& pod) {
   if (!pod.undecided.empty()) return false;
   if (AsksForCpuNumbers(node.node(), pod.pod)) return false;
   const Pod managed = admission::OnThisNode(node.node(), pod.pod);
-  if (std::ranges::any_of(managed.containers, [&](const Container& one) {
-        return admission::AsksForOneNode(node.node(), managed, one);
-      })) {
-    return false;
-  }
+  if (SharesANode(node.node(), managed) && !SharesAreExact(node, managed)) return false;
   const bool is_init = std::ranges::any_of(
       pod.pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
   const bool is_one = pod.pod.containers.size() == 1;
@@ -184,9 +224,7 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
       }
       if (HasFailure()) return;
       const std::string name = "pod-" + std::to_string(step);
-      PlannedPod pod = RandomPlanned(name, node->node().machine, random);
-      pod.pod.name = pod.pod.uid = name;
-      pod.undecided.clear();
+      const PlannedPod pod = RandomPodFor(node->node(), name, random);
       const Verdict truth = node->Ask(pod);
       const Verdict asked = object->Ask(pod);
       const std::string place = "run " + std::to_string(run) + " step " + std::to_string(step) +
@@ -196,7 +234,10 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
         ++seen["undecided"];
         EXPECT_FALSE(age == 0 && IsExact(*node, pod)) << place << asked.refusal->message;
       } else {
+        const bool shares = SharesANode(node->node(), admission::OnThisNode(node->node(), pod.pod));
         ++seen[std::string(ToString(asked.outcome)) + " " + std::string(ToString(asked.stage))];
+        if (shares) ++seen["shared " + std::string(ToString(asked.outcome))];
+        if (!shares && !node->state().cpu.shares.empty()) ++seen["beside shared ones"];
         EXPECT_EQ(asked.outcome, truth.outcome) << place;
         EXPECT_EQ(asked.stage, truth.stage) << place;
         if (asked.outcome == Outcome::kRefused) {
@@ -217,6 +258,9 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
   EXPECT_GT(seen["refused kubelet"], runs / 8);
   EXPECT_GT(seen["refused scheduler"], runs / 8);
   EXPECT_GT(seen["undecided"], 0);
+  EXPECT_GT(seen["shared fits"], runs / 20);
+  EXPECT_GT(seen["shared refused"], runs / 40);
+  EXPECT_GT(seen["beside shared ones"], runs / 20);
   for (const auto& [what, count] : seen) RecordProperty(what, count);
 }
 
@@ -246,9 +290,7 @@ TEST(TopologyNodesProperty, AnObjectOfANodeWithOfflineCpusAnswersAsTheNode) {
           FromObjects(node->node(), node->state(), NodeObjectOf(*planned), {});
       if (HasFailure()) return;
       const std::string name = "pod-" + std::to_string(step);
-      PlannedPod pod = RandomPlanned(name, machine, random);
-      pod.pod.name = pod.pod.uid = name;
-      pod.undecided.clear();
+      const PlannedPod pod = RandomPodFor(node->node(), name, random);
       const Verdict asked = object.Ask(pod);
       if (asked.stage != Stage::kKubelet) continue;
       Pod classed = pod.pod;

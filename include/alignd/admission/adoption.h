@@ -68,7 +68,8 @@ std::vector<AdoptionNote> FindRefuted(const Node& node, const NodeState& state,
 // The state with what these containers have and the state lacks. What the state has is never
 // changed, except that the pods of `absent` are released first: the runtime does not have them; and
 // that what FindRefuted finds is dropped: the CPUs are those of the runtime instead, the memory and
-// the devices those of the marks.
+// the devices those of the marks. A running container of the shared pool that stays on one NUMA
+// node has what its mark says.
 //
 // The mark says that CPUs are exclusive. Which ones, two of mark, runtime and cgroup must say; if
 // each says something else, the runtime's record is used, because a resize goes through it, and a

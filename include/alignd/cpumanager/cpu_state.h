@@ -53,7 +53,7 @@ struct CpuState {
   // The part of `offline` that is in the default set otherwise. The file shows it there.
   CpuSet offline_shared = {};
   // Containers of the shared pool that stay on one NUMA node (node_shares.h): none of them has
-  // exclusive CPUs. Not saved: the marks of running containers have it.
+  // exclusive CPUs. Not in the kubelet's file; alignd's own file is cpu_shares.
   SharedMap<ContainerKey, NodeShare> shares = {};
 
   // The container's exclusive CPUs, or null.

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/cpumanager/cpu_state.h"
@@ -34,6 +36,15 @@ int64_t BackedOn(const CpuState& state, int numa_id);
 // the NUMA node assigned besides.
 bool FitsOn(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
             const ContainerKey& key, const NodeShare& share, int64_t exclusive = 0);
+
+// The same of one pod, on all NUMA nodes.
+int64_t SharesOf(const CpuState& state, const std::string& pod_uid);
+
+// Adds shares that were saved apart from the CPUs: of each NUMA node all, or none if the default
+// set does not back them all, or one is of a container with exclusive CPUs. Returns the ids of
+// those of which none was added, of NUMA nodes that the machine does not have, too.
+std::set<int> TakeShares(const Machine& machine, const StaticPolicy& policy,
+                         const SharedMap<ContainerKey, NodeShare>& shares, CpuState& state);
 
 // The CPUs of the default set that must stay in it: of each NUMA node as many as are backed, or
 // all, if CPUs have gone offline. First those that the policy avoids in any case, then those of

@@ -35,6 +35,9 @@ inline constexpr char kPolicyOptionsAttribute[] = "alignd.io/policyOptions";
 inline constexpr char kDeviceGroupsAttribute[] = "alignd.io/deviceGroups";
 inline constexpr char kCpusPerCoreAttribute[] = "alignd.io/cpusPerCore";
 inline constexpr char kFreeCoreCpusAttribute[] = "alignd.io/freeCoreCpus";
+inline constexpr char kSharedRequestsAttribute[] = "alignd.io/sharedCpuRequests";
+inline constexpr char kBackingCpusAttribute[] = "alignd.io/backingCpus";
+inline constexpr char kBackingCoreCpusAttribute[] = "alignd.io/backingCoreCpus";
 
 // The object in JSON, on one line; the same state gives the same bytes. `name`: of the Node object.
 // `pods`: the pods that run on the node, for their fingerprint; nullopt: they are not known, and

@@ -84,4 +84,17 @@ struct FreeCores {
 std::optional<FreeCores> FreeCoresOf(const admission::Node& node,
                                      const admission::NodeState& state);
 
+// Containers of the shared pool that stay on the NUMA node (cpumanager/node_shares.h).
+struct Backing {
+  int64_t millis = 0;  // what they request, in thousandths of a CPU
+  // The CPUs that back it, and the available ones, which can.
+  uint64_t cpus = 0;
+  uint64_t core_cpus = 0;  // of them, those of cores that have no others
+
+  friend bool operator==(const Backing&, const Backing&) = default;
+};
+
+// By NUMA node id. Empty: no pods can ask for it.
+std::map<int, Backing> BackingOf(const admission::Node& node, const admission::NodeState& state);
+
 }  // namespace alignd::noderesourcetopology

@@ -3,7 +3,9 @@
 
 #include <string>
 
+#include "alignd/admission/node.h"
 #include "alignd/base/result.h"
+#include "alignd/cpumanager/cpu_state.h"
 
 namespace alignd::placement {
 
@@ -12,11 +14,21 @@ struct NodeFiles {
   std::string cpu_manager_state;
   std::string memory_manager_state;
   std::string device_checkpoint;  // kubelet_internal_checkpoint
+  std::string cpu_shares = {};    // of alignd
 
   friend bool operator==(const NodeFiles&, const NodeFiles&) = default;
 };
 
-// Whether cpu_manager_state and memory_manager_state can be read.
+// Whether there are files, and none says what containers of the shared pool request that stay on
+// one NUMA node, where pods can ask for that.
+bool LackShares(const NodeFiles& files, const admission::Node& node);
+
+// Adds what cpu_shares says, where pods can ask for it. `state` comes from cpu_manager_state.
+// Errors: kInvalidArgument: it cannot be read, or cpu_manager_state does not leave that much.
+Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
+                        cpumanager::CpuState& state);
+
+// Whether cpu_manager_state, memory_manager_state and cpu_shares can be read.
 // Errors: as the parsers of the checkpoints, with the name of the file.
 Result<Done> CheckStateFiles(const NodeFiles& files);
 

@@ -27,10 +27,15 @@ struct ObjectView {
   std::map<int, std::map<std::string, uint64_t>> available_memory;
   // NUMA node id -> ids of its memory group. Without an entry: in no group.
   std::map<int, std::vector<int>> memory_groups;
+  // NUMA node id -> thousandths of a CPU that containers of the shared pool request that stay
+  // there. Without an entry: there are none.
+  std::map<int, int64_t> shared_millis = {};
 
-  // Why nothing can be decided; why no exclusive CPUs, and no pinned memory. Empty: it can.
+  // Why nothing can be decided; why no exclusive CPUs, no shared CPUs of one NUMA node, and no
+  // pinned memory. Empty: it can.
   std::string unknown;
   std::string unknown_cpus;
+  std::string unknown_shares = {};
   std::string unknown_memory;
   // Devices of which only the sum by NUMA node is known: one device may be in several sums.
   std::set<std::string> summed_devices;

@@ -126,7 +126,7 @@ class PlannedNode {
   scenario::Simulation simulation_;
   Allocatable allocatable_;
   std::shared_ptr<const NodeInput> input_;  // without the description
-  bool has_files_ = false;                  // what runs is known from state files
+  bool lacks_shares_ = false;               // LackShares
   RequestedResources requested_;
   std::map<std::string, std::string> uids_;  // by namespace/name, of pods that are counted
   // UID and namespace/name, in the order of Place.

@@ -193,15 +193,32 @@ void AdoptDevices(const std::vector<MarkedContainer>& containers, Adoption& adop
   }
 }
 
-// They are not rebuilt: no state file has them. A container that the NUMA node has too little for
-// now, or on a node where pods can no longer ask for it, runs on the whole shared pool. CPUs that
-// are offline count: they come back, and a container does not lose its place to them before a
-// restart.
+// Whether the mark says that the container stays on one NUMA node, and the state does not, or says
+// that it is another one. It does not move while it runs, and its request does not change.
+bool HasOtherShare(const cpumanager::CpuState& state, const ContainerKey& key,
+                   const AssignmentMark& mark) {
+  if (!mark.share || state.Find(key) != nullptr) return false;
+  const auto share = state.shares.find(key);
+  return share == state.shares.end() || share->second != *mark.share;
+}
+
+// What the file has of a running container with another mark is not true. A container that the NUMA
+// node has too little for now, or on a node where pods can no longer ask for it, runs on the whole
+// shared pool. CPUs that are offline count: they come back, and a container does not lose its place
+// to them before a restart.
 void AdoptShares(const Node& node, const std::vector<MarkedContainer>& containers,
-                 Adoption& adoption) {
-  if (!node.cpu || !MayShareNodeAnywhere(node)) return;
+                 Adoption& adoption, Texts& texts) {
   cpumanager::CpuState& state = adoption.next.cpu;
+  erase_if(state.shares, [&](const auto& entry) {
+    return state.Find(entry.first) != nullptr || state.withheld.contains(entry.first);
+  });
+  if (!node.cpu || !MayShareNodeAnywhere(node)) return;
   for (const MarkedContainer& container : containers) {
+    if (!container.runs || !HasOtherShare(state, container.key, container.mark)) continue;
+    state.shares.erase(container.key);
+  }
+  for (size_t i = 0; i < containers.size(); ++i) {
+    const MarkedContainer& container = containers[i];
     const std::optional<cpumanager::NodeShare>& share = container.mark.share;
     const bool is_free = state.Find(container.key) == nullptr &&
                          !state.withheld.contains(container.key) &&
@@ -211,6 +228,7 @@ void AdoptShares(const Node& node, const std::vector<MarkedContainer>& container
     all_online.default_set |= state.offline_shared;
     if (cpumanager::FitsOn(node.machine, *node.cpu, all_online, container.key, *share)) {
       state.shares[container.key] = *share;
+      AddToList("shared CPUs of NUMA node " + std::to_string(share->numa_id), texts[i]);
     } else {
       adoption.unknown.push_back(
           {container.id, container.key, container.pod,
@@ -272,10 +290,7 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
     const bool is_own = mark.whole.own.contains(key.container);
     if (is_own && state.cpu.pods.contains(key.pod_uid) && !state.cpu.HasOwnCpus(key)) return true;
   }
-  if (node.cpu && mark.share && cpus == nullptr && !state.cpu.shares.contains(key) &&
-      MayShareNodeAnywhere(node)) {
-    return true;
-  }
+  if (node.cpu && MayShareNodeAnywhere(node) && HasOtherShare(state.cpu, key, mark)) return true;
   if (node.memory && !mark.memory.empty() && state.memory.Find(key) == nullptr) return true;
   return std::ranges::any_of(mark.devices, [&](const auto& entry) {
     return state.devices.Find(key, entry.first) == nullptr;
@@ -297,7 +312,7 @@ Adoption Adopt(const Node& node, NodeState state, const std::set<std::string>& a
   for (size_t i = 0; i < containers.size(); ++i) {
     if (!cpus[i].empty()) AddToList("CPUs " + cpus[i].ToString(), texts[i]);
   }
-  AdoptShares(node, containers, adoption);
+  AdoptShares(node, containers, adoption, texts);
   AdoptMemory(node, containers, adoption, texts);
   AdoptDevices(containers, adoption, texts);
   for (size_t i = 0; i < containers.size(); ++i) {

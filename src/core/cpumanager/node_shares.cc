@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,14 @@ int64_t SharesOn(const CpuState& state, int numa_id) {
   return millis;
 }
 
+int64_t SharesOf(const CpuState& state, const std::string& pod_uid) {
+  PodShares shares;
+  for (const auto& [key, share] : state.shares) {
+    if (key.pod_uid == pod_uid) shares.Add(share);
+  }
+  return shares.AtOneTime();
+}
+
 CpuSet BackingOn(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
                  int numa_id) {
   const std::optional<int> position = machine.NumaPosition(numa_id);
@@ -93,6 +102,28 @@ bool FitsOn(const Machine& machine, const StaticPolicy& policy, const CpuState& 
   const CpuSet backing = BackingOn(machine, policy, state, share.numa_id);
   return exclusive <= backing.Count() &&
          BackedOn(with, share.numa_id) <= backing.Count() - exclusive;
+}
+
+std::set<int> TakeShares(const Machine& machine, const StaticPolicy& policy,
+                         const SharedMap<ContainerKey, NodeShare>& shares, CpuState& state) {
+  CpuState with = state;
+  std::set<int> nodes;
+  std::set<int> left;
+  for (const auto& [key, share] : shares) {
+    nodes.insert(share.numa_id);
+    with.shares[key] = share;
+    if (state.Find(key) != nullptr || !machine.NumaPosition(share.numa_id)) {
+      left.insert(share.numa_id);
+    }
+  }
+  for (const int numa_id : nodes) {
+    const int64_t backing = BackingOn(machine, policy, state, numa_id).Count();
+    if (BackedOn(with, numa_id) > backing) left.insert(numa_id);
+  }
+  for (const auto& [key, share] : shares) {
+    if (!left.contains(share.numa_id)) state.shares[key] = share;
+  }
+  return left;
 }
 
 CpuSet HeldBack(const Machine& machine, const StaticPolicy& policy, const CpuState& state) {

@@ -152,8 +152,16 @@ std::string GroupOf(int numa_id, const std::vector<MemoryGroup>& groups) {
   return names;
 }
 
+// What pods that ask for shared CPUs of one NUMA node are decided by.
+void AddBacking(const Backing& backing, bool has_cores, OrderedJson& attributes) {
+  attributes.push_back(Attribute(kSharedRequestsAttribute, std::to_string(backing.millis) + "m"));
+  attributes.push_back(Attribute(kBackingCpusAttribute, std::to_string(backing.cpus)));
+  if (!has_cores) return;
+  attributes.push_back(Attribute(kBackingCoreCpusAttribute, std::to_string(backing.core_cpus)));
+}
+
 OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups,
-                   const std::optional<FreeCores>& cores) {
+                   const std::optional<FreeCores>& cores, const std::map<int, Backing>& backing) {
   OrderedJson json = {{"name", ZoneName(zone.numa_id)}, {"type", "Node"}};
   for (const auto& [id, distance] : zone.costs) {
     json["costs"].push_back({{"name", ZoneName(id)}, {"value", distance}});
@@ -164,6 +172,9 @@ OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups,
   if (cores) {
     json["attributes"].push_back(
         Attribute(kFreeCoreCpusAttribute, std::to_string(cores->cpus.at(zone.numa_id))));
+  }
+  if (const auto of_zone = backing.find(zone.numa_id); of_zone != backing.end()) {
+    AddBacking(of_zone->second, cores.has_value(), json["attributes"]);
   }
   json["resources"] = OrderedJson::array();
   for (const auto& [name, amount] : zone.resources) {
@@ -195,8 +206,10 @@ std::string ObjectJson(const std::string& name, const admission::Node& node,
   const std::optional<FreeCores> cores = FreeCoresOf(node, state);
   object["attributes"] = Attributes(node, groups, DeviceGroups(node, state), cores, fingerprint);
   object["zones"] = OrderedJson::array();
-  for (const Zone& zone : Zones(node, state))
-    object["zones"].push_back(OfZone(zone, groups, cores));
+  const std::map<int, Backing> backing = BackingOf(node, state);
+  for (const Zone& zone : Zones(node, state)) {
+    object["zones"].push_back(OfZone(zone, groups, cores, backing));
+  }
   // Names of resources come from device plugins.
   return object.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }

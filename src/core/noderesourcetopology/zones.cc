@@ -152,4 +152,21 @@ std::optional<FreeCores> FreeCoresOf(const admission::Node& node,
   return free;
 }
 
+std::map<int, Backing> BackingOf(const admission::Node& node, const admission::NodeState& state) {
+  std::map<int, Backing> all;
+  if (!node.cpu || !PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode)) {
+    return all;
+  }
+  for (const NumaNode& numa : node.machine.numa()) {
+    const CpuSet cpus = cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa.id);
+    Backing& backing = all[numa.id];
+    backing.millis = cpumanager::SharesOn(state.cpu, numa.id);
+    backing.cpus = static_cast<uint64_t>(cpus.Count());
+    for (const CpuGroup& core : node.machine.cores()) {
+      if (cpus.Contains(core.cpus)) backing.core_cpus += static_cast<uint64_t>(core.cpus.Count());
+    }
+  }
+  return all;
+}
+
 }  // namespace alignd::noderesourcetopology

@@ -21,7 +21,7 @@ Result<Done> CheckFleetMembers(const View& top) {
   constexpr auto kMembers = std::to_array<std::string_view>(
       {"config", "devices", "files", "name", "node", "object", "running"});
   constexpr auto kFiles = std::to_array<std::string_view>(
-      {"cpu_manager_state", "kubelet_internal_checkpoint", "memory_manager_state"});
+      {"cpu_manager_state", "cpu_shares", "kubelet_internal_checkpoint", "memory_manager_state"});
   Faults faults;
   CheckFields(top, kMembers, faults);
   if (const auto files = ObjectIn(top, "files", faults)) CheckFields(*files, kFiles, faults);
@@ -79,6 +79,7 @@ Result<Done> ReadFiles(const View& top, FleetNode& node) {
     NodeFiles& read = node.files;
     read.cpu_manager_state = StringIn(*files, "cpu_manager_state", faults).value_or("");
     read.memory_manager_state = StringIn(*files, "memory_manager_state", faults).value_or("");
+    read.cpu_shares = StringIn(*files, "cpu_shares", faults).value_or("");
     read.device_checkpoint = StringIn(*files, "kubelet_internal_checkpoint", faults).value_or("");
   }
   if (!faults.empty()) return BadNode(faults.texts().front(), "give each file as one text");

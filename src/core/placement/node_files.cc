@@ -1,7 +1,12 @@
 #include "alignd/placement/node_files.h"
 
+#include <set>
+#include <string>
+
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
+#include "alignd/cpumanager/node_shares.h"
 
 namespace alignd::placement {
 namespace {
@@ -15,7 +20,29 @@ Result<Done> CheckStateFile(const char* name, const Result<Parsed>& parsed) {
   return error;
 }
 
+bool MayShareNodes(const admission::Node& node) {
+  return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
+}
+
 }  // namespace
+
+bool LackShares(const NodeFiles& files, const admission::Node& node) {
+  const bool has_files = !files.cpu_manager_state.empty() || !files.memory_manager_state.empty();
+  return has_files && files.cpu_shares.empty() && MayShareNodes(node);
+}
+
+Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
+                        cpumanager::CpuState& state) {
+  if (files.cpu_shares.empty() || !MayShareNodes(node)) return Done{};
+  const Result<checkpoint::Shares> shares = checkpoint::ParseSharesCheckpoint(files.cpu_shares);
+  if (!shares.ok()) return shares.error().In("cpu_shares");
+  const std::set<int> left = cpumanager::TakeShares(node.machine, *node.cpu, *shares, state);
+  if (left.empty()) return Done{};
+  return Error{ErrorCode::kInvalidArgument,
+               "cpu_shares: what containers request that stay on NUMA node " +
+                   std::to_string(*left.begin()) + " is not left there by cpu_manager_state",
+               "give the files of the same node and time, and its configuration"};
+}
 
 Result<Done> CheckStateFiles(const NodeFiles& files) {
   Result<Done> checked = Done{};
@@ -26,6 +53,9 @@ Result<Done> CheckStateFiles(const NodeFiles& files) {
   if (checked.ok() && !files.memory_manager_state.empty()) {
     checked = CheckStateFile("memory_manager_state",
                              checkpoint::ParseMemoryCheckpoint(files.memory_manager_state));
+  }
+  if (checked.ok() && !files.cpu_shares.empty()) {
+    checked = CheckStateFile("cpu_shares", checkpoint::ParseSharesCheckpoint(files.cpu_shares));
   }
   return checked;
 }

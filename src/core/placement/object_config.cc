@@ -112,6 +112,8 @@ Result<ObjectConfig> ReadObjectConfig(const TopologyObject& object, const std::s
   if (!parsed.ok()) return parsed.error().In("NodeResourceTopology " + object.name);
   config.assigns_cpus = parsed->cpu_manager_policy == CpuManagerPolicy::kStatic;
   config.assigns_memory = parsed->memory_manager_policy == MemoryManagerPolicy::kStatic;
+  config.shares_nodes =
+      config.assigns_cpus && PodPoliciesAnywhere(*parsed).contains(PodPolicy::kSharedNumaNode);
   config.full_cores_only = IsOn(parsed->cpu_manager_policy_options, "full-pcpus-only");
   config.aligns_by_socket = IsOn(parsed->cpu_manager_policy_options, "align-by-socket");
   config.parsed = *std::move(parsed);

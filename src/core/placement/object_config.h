@@ -28,6 +28,8 @@ struct ObjectConfig {
   // With the policy static of the CPU manager, and of the memory manager.
   bool assigns_cpus = false;
   bool assigns_memory = false;
+  // Whether pods can ask for shared CPUs of one NUMA node.
+  bool shares_nodes = false;
   bool full_cores_only = false;   // option full-pcpus-only
   bool aligns_by_socket = false;  // option align-by-socket
   // Why nothing can be decided with it; empty: it can.

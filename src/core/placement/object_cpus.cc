@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "alignd/base/quantity.h"
 #include "alignd/noderesourcetopology/object.h"
 #include "alignd/noderesourcetopology/zones.h"
+#include "core/placement/object_backing.h"
 #include "core/placement/object_fields.h"
 
 namespace alignd::placement {
@@ -16,24 +16,14 @@ namespace {
 
 namespace nrt = noderesourcetopology;
 
-// A number of CPUs in an attribute.
-std::optional<uint64_t> CountIn(const std::map<std::string, std::string>& attributes,
-                                const char* name) {
-  const std::string* const text = AttributeOf(attributes, name);
-  if (text == nullptr) return std::nullopt;
-  const Result<Quantity> amount = Quantity::Parse(*text);
-  if (!amount.ok() || amount->Sign() < 0 || *amount > Quantity(kMaxCpus)) return std::nullopt;
-  return static_cast<uint64_t>(amount->Value());
-}
-
 // nullopt: the object does not say it, or says something that cannot be.
 std::optional<nrt::FreeCores> ReadFreeCores(const TopologyObject& object) {
-  const auto width = CountIn(object.attributes, nrt::kCpusPerCoreAttribute);
+  const auto width = CpusIn(object.attributes, nrt::kCpusPerCoreAttribute);
   if (!width || *width == 0) return std::nullopt;
   nrt::FreeCores free{.cpus_per_core = static_cast<int>(*width), .cpus = {}};
   for (const nrt::Zone& zone : object.zones) {
     const nrt::Amount cpus = AmountIn(zone, "cpu");
-    const auto of_zone = CountIn(object.of_zone.at(zone.numa_id), nrt::kFreeCoreCpusAttribute);
+    const auto of_zone = CpusIn(object.of_zone.at(zone.numa_id), nrt::kFreeCoreCpusAttribute);
     if (!of_zone || *of_zone > cpus.available || *of_zone % *width != 0 ||
         cpus.capacity % *width != 0) {
       return std::nullopt;
@@ -66,22 +56,29 @@ std::string WhyCpusUnknown(const TopologyObject& object, const ObjectConfig& con
 // Adds the CPUs of one zone after the other, so that each kind has its number.
 class CpuMaker {
  public:
-  explicit CpuMaker(const std::optional<nrt::FreeCores>& free)
-      : free_(free), cpus_per_core_(free ? static_cast<uint64_t>(free->cpus_per_core) : 1) {}
+  CpuMaker(const std::optional<nrt::FreeCores>& free, const ObjectBacking& backing)
+      : free_(free),
+        backing_(backing),
+        cpus_per_core_(free ? static_cast<uint64_t>(free->cpus_per_core) : 1) {}
 
-  // With free cores, in cores: the free ones first; then each available CPU beside a reserved one.
+  // With free cores, in cores: the free ones first; then each other free CPU beside a reserved one.
+  // If there are more such CPUs, they back what containers request: these are beside assigned ones,
+  // and in the last cores, from which CPUs are held back first.
   void AddZone(const nrt::Zone& zone) {
     const nrt::Amount cpus = AmountIn(zone, "cpu");
     zone_ = {.numa_id = zone.numa_id, .position = next_position_++};
-    const uint64_t in_free = free_ ? free_->cpus.at(zone.numa_id) : cpus.available;
+    const auto [in_pool, in_cores] = PoolOf(zone);
     uint64_t reserved = cpus.capacity - cpus.allocatable;
-    for (uint64_t i = 0; i < in_free; ++i) Add(Use::kFree);
-    for (uint64_t beside = cpus.available - in_free; beside > 0; --reserved) {
-      Add(Use::kReserved);
+    uint64_t assigned = cpus.allocatable - in_pool;
+    for (uint64_t i = 0; i < in_cores; ++i) Add(Use::kFree);
+    for (uint64_t beside = in_pool - in_cores; beside > 0;) {
+      const bool is_reserved = reserved > 0;
+      Add(is_reserved ? Use::kReserved : Use::kAssigned);
+      --(is_reserved ? reserved : assigned);
       for (uint64_t i = 1; i < cpus_per_core_ && beside > 0; ++i, --beside) Add(Use::kFree);
     }
-    for (uint64_t i = 0; i < reserved; ++i) Add(Use::kReserved);
-    for (uint64_t i = cpus.available; i < cpus.allocatable; ++i) Add(Use::kAssigned);
+    for (; reserved > 0; --reserved) Add(Use::kReserved);
+    for (; assigned > 0; --assigned) Add(Use::kAssigned);
   }
 
   ObjectCpus Take() { return std::move(made_); }
@@ -95,6 +92,15 @@ class CpuMaker {
     int core = 0;
   };
 
+  // The CPUs of the shared pool that are not reserved, and those of them in cores of their own.
+  std::pair<uint64_t, uint64_t> PoolOf(const nrt::Zone& zone) const {
+    if (const auto found = backing_.zones.find(zone.numa_id); found != backing_.zones.end()) {
+      return {found->second.cpus, free_ ? found->second.core_cpus : found->second.cpus};
+    }
+    const uint64_t available = AmountIn(zone, "cpu").available;
+    return {available, free_ ? free_->cpus.at(zone.numa_id) : available};
+  }
+
   void Add(Use use) {
     const int cpu = static_cast<int>(made_.all.size());
     if (zone_.in_core == 0) zone_.core = cpu;
@@ -105,6 +111,7 @@ class CpuMaker {
   }
 
   const std::optional<nrt::FreeCores>& free_;
+  const ObjectBacking& backing_;
   const uint64_t cpus_per_core_;
   ObjectCpus made_;
   Place zone_;
@@ -116,7 +123,11 @@ class CpuMaker {
 Result<ObjectCpus> MakeObjectCpus(const TopologyObject& object, const ObjectConfig& config) {
   std::optional<nrt::FreeCores> free;
   if (config.assigns_cpus && config.full_cores_only) free = ReadFreeCores(object);
-  CpuMaker maker(free);
+  ObjectBacking none;
+  Result<ObjectBacking> backing =
+      config.assigns_cpus ? ReadBacking(object, config, free) : std::move(none);
+  if (!backing.ok()) return backing.error();
+  CpuMaker maker(free, *backing);
   uint64_t all = 0;
   for (const nrt::Zone& zone : object.zones) {
     if (!zone.resources.contains("cpu")) return BadZone(object, zone.numa_id, " has no cpu");
@@ -130,6 +141,8 @@ Result<ObjectCpus> MakeObjectCpus(const TopologyObject& object, const ObjectConf
   if (all == 0) return BadField(object, "the zones have no CPU", kPublish);
   ObjectCpus cpus = maker.Take();
   cpus.unknown = WhyCpusUnknown(object, config, free);
+  cpus.shared_millis = std::move(backing->millis);
+  cpus.unknown_shares = std::move(backing->unknown);
   if (!config.assigns_cpus) {
     cpus.reserved = {};
     cpus.assigned = {};

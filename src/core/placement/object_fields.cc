@@ -85,6 +85,16 @@ const std::string* AttributeOf(const std::map<std::string, std::string>& attribu
   return found == attributes.end() ? nullptr : &found->second;
 }
 
+std::optional<uint64_t> CpusIn(const std::map<std::string, std::string>& attributes,
+                               const char* name) {
+  const std::string* const text = AttributeOf(attributes, name);
+  if (text == nullptr) return std::nullopt;
+  const Result<Quantity> amount = Quantity::Parse(*text);
+  if (!amount.ok() || amount->Sign() < 0 || *amount > Quantity(kMaxCpus)) return std::nullopt;
+  if (*amount != Quantity(amount->Value())) return std::nullopt;
+  return static_cast<uint64_t>(amount->Value());
+}
+
 std::string TextAt(const nlohmann::json& object, const char* member) {
   const auto text = object.find(member);
   return text != object.end() && text->is_string() ? text->get<std::string>() : std::string();

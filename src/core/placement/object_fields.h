@@ -50,6 +50,10 @@ noderesourcetopology::Amount AmountIn(const noderesourcetopology::Zone& zone,
 const std::string* AttributeOf(const std::map<std::string, std::string>& attributes,
                                const std::string& name);
 
+// A number of CPUs in an attribute; nullopt: there is none, or it is no such number.
+std::optional<uint64_t> CpusIn(const std::map<std::string, std::string>& attributes,
+                               const char* name);
+
 // The text of a member, or of a member's member; empty: it has none, or it is no text. Then the
 // reader of the object reports the fault.
 std::string TextAt(const nlohmann::json& object, const char* member);

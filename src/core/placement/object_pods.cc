@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "alignd/noderesourcetopology/object.h"
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
 #include "alignd/placement/planned_node.h"
 #include "alignd/pod/resource_name.h"
@@ -27,7 +28,10 @@ noderesourcetopology::PodName NamesOf(const BoundPod& bound) {
 
 // No container of the node has been assigned anything.
 bool IsUnused(const TopologyObject& object) {
-  return std::ranges::all_of(object.zones, [](const noderesourcetopology::Zone& zone) {
+  return std::ranges::all_of(object.zones, [&](const noderesourcetopology::Zone& zone) {
+    const std::string* const shared = AttributeOf(object.of_zone.at(zone.numa_id),
+                                                  noderesourcetopology::kSharedRequestsAttribute);
+    if (shared != nullptr && *shared != "0m") return false;
     return std::ranges::all_of(zone.resources, [](const auto& entry) {
       return entry.second.available == entry.second.allocatable;
     });
@@ -37,6 +41,7 @@ bool IsUnused(const TopologyObject& object) {
 // Whether a node with that configuration assigns something to a container of the pod that runs.
 bool IsAssignedSomething(const TopologyObject& object, const ObjectConfig& config, const Pod& pod) {
   if (config.assigns_memory && IsPinned(pod)) return true;
+  if (config.shares_nodes && pod.policies.shared_on_one_node) return true;
   if (HasPodLevelResources(pod)) return config.assigns_cpus || config.assigns_memory;
   const auto has_devices = [&](const std::string& resource) {
     return std::ranges::any_of(object.zones, [&](const noderesourcetopology::Zone& zone) {

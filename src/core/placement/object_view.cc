@@ -5,6 +5,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "core/admission/own_numa.h"
 #include "core/admission/own_status.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -12,6 +13,7 @@
 namespace alignd::placement {
 namespace {
 
+using admission::AsksForOneNode;
 using admission::Node;
 using admission::NodeState;
 using admission::TopologyOf;
@@ -48,6 +50,26 @@ std::string ManyNodes(const std::string& resource, const Pod& pod) {
          " has on each of several NUMA nodes is the node's choice" + kAskAgain;
 }
 
+// Whether numaAllocateStrategy chooses between NUMA nodes with as many free CPUs by what their
+// sockets have free, and this chooses for the pod. Of two NUMA nodes, these have as many, too.
+bool IsPlacedBySockets(const Node& node, const NodeState& state, const Pod& pod) {
+  if (!node.cpu || node.config.numa_allocate_strategy == NumaAllocateStrategy::kNone ||
+      node.machine.numa_count() <= 2) {
+    return false;
+  }
+  const bool has_cpus = std::ranges::any_of(
+      pod.containers, [&](const Container& one) { return ExclusiveCpuCount(pod, one) > 0; });
+  if (!has_cpus) return false;
+  const CpuSet free = state.cpu.default_set - node.cpu->reserved -
+                      cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
+  std::set<int> numbers;
+  for (const CpuGroup& numa : node.machine.numa_groups()) {
+    const int count = free.CountCommon(numa.cpus);
+    if (count > 0 && !numbers.insert(count).second) return true;
+  }
+  return false;
+}
+
 // Follows the containers of one pod in their order.
 class Follower {
  public:
@@ -59,6 +81,8 @@ class Follower {
         pod_(pod),
         aligns_(TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone),
         others_may_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kNumaTopologyPolicy)),
+        others_share_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode)),
+        by_sockets_(IsPlacedBySockets(node, state, pod)),
         blurred_(blurred) {}
 
   // Whether the container's decision depends on what is not known. With scope pod, all containers
@@ -69,6 +93,13 @@ class Follower {
       if (found != blurred.end() && Concerns(found->second)) return found->second.why;
     }
     return {};
+  }
+
+  // What a NUMA node has for a container that stays on it depends on where all others have CPUs.
+  std::string WhyUnknownShare(const Container& container, const BlurredResources& blurred) const {
+    const auto found = blurred.find(kCpu);
+    if (found == blurred.end() || !AsksForOneNode(node_, pod_, container)) return {};
+    return found->second.why;
   }
 
   // With full-pcpus-only, each container counts the free cores that those before it have left.
@@ -123,8 +154,14 @@ class Follower {
   void Allocated(const Container& container, const admission::ContainerDecision& decision,
                  const std::string& resource) {
     const bool is_asked_for = aligns_ || others_may_;
-    if (is_asked_for && node_.machine.numa_count() > 1 && !IsOnOneNode(decision, resource)) {
+    const bool matters = is_asked_for || (resource == kCpu && others_share_);
+    if (matters && node_.machine.numa_count() > 1 && !IsOnOneNode(decision, resource)) {
       BlurPlaces(resource, ManyNodes(resource, pod_));
+    }
+    if (matters && by_sockets_) {
+      BlurPlaces(resource, resource + ": numaAllocateStrategy chooses the NUMA node of pod " +
+                               pod_.name_space + "/" + pod_.name +
+                               " by its socket, and the object has no sockets" + kAskAgain);
     }
     if (resource != kCpu && is_asked_for &&
         (view_.summed_devices.contains(resource) || !IsOnSingleNodes(state_, resource))) {
@@ -147,7 +184,9 @@ class Follower {
   const NodeState& state_;
   const Pod& pod_;
   const bool aligns_;
-  const bool others_may_;  // by a policy of their own
+  const bool others_may_;    // by a policy of their own
+  const bool others_share_;  // CPUs of one NUMA node, whatever the policy
+  const bool by_sockets_;    // IsPlacedBySockets
   BlurredResources blurred_;
   std::set<std::string> of_init_;  // resources that an init container was allocated
 };
@@ -158,8 +197,13 @@ const Container& ContainerOf(const Pod& pod, const std::string& name) {
 
 int ContainersWith(const Node& node, const NodeState& state, const Pod& pod) {
   return static_cast<int>(std::ranges::count_if(pod.containers, [&](const Container& one) {
-    return !PlacedResources(node, state, pod, one).empty();
+    return AsksForOneNode(node, pod, one) || !PlacedResources(node, state, pod, one).empty();
   }));
+}
+
+bool SharesANode(const Node& node, const Pod& pod) {
+  return std::ranges::any_of(pod.containers,
+                             [&](const Container& one) { return AsksForOneNode(node, pod, one); });
 }
 
 // Whether the decision depends on which CPUs are free, beyond what the options of the node say.
@@ -178,6 +222,10 @@ void Apply(const ObjectView& view, const Node& node, NodeState& state) {
   if (node.cpu && !view.assigned_cpus.empty()) {
     state.cpu.default_set -= view.assigned_cpus;
     state.cpu.assignments[kOwner][kOwner] = view.assigned_cpus;
+  }
+  for (const auto& [id, millis] : view.shared_millis) {
+    state.cpu.shares[{kOwner, "node-" + std::to_string(id)}] = {
+        .numa_id = id, .millis = millis, .kind = ContainerKind::kApp};
   }
   for (const auto& [resource, ids] : view.assigned_devices) {
     if (ids.empty()) continue;
@@ -220,13 +268,8 @@ std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeStat
            "topology -o json, made on "
            "that node, with its state files";
   }
-  if (node.cpu && std::ranges::any_of(pod.containers, [&](const auto& one) {
-        return admission::AsksForOneNode(node, pod, one);
-      })) {
-    return "shared-cpus asks for shared CPUs of one NUMA node (the annotation "
-           "alignd.io/shared-cpus, "
-           "or a default of namespacePolicies): the object does not say what containers request "
-           "there; ask alignd on that node (alignctl why-not)";
+  if (node.cpu && !view.unknown_shares.empty() && SharesANode(node, pod)) {
+    return view.unknown_shares;
   }
   if (node.memory && IsPinned(pod) && !view.unknown_memory.empty()) return view.unknown_memory;
   const TopologyManagerPolicy kind = TopologyOf(node, pod).kind();
@@ -267,6 +310,10 @@ ObjectDecision Interpret(const ObjectView& view, const Node& node, const NodeSta
   for (const admission::ContainerDecision& decision : decided.decisions) {
     const Container& container = ContainerOf(pod, decision.container);
     std::string why = follower.WhyUnknown(container, has_one_hint ? blurred : follower.blurred());
+    if (why.empty()) {
+      const bool is_before = has_one_hint && is_refused;
+      why = follower.WhyUnknownShare(container, is_before ? blurred : follower.blurred());
+    }
     if (why.empty() && full_cores && !(has_one_hint && is_refused)) {
       why = follower.WhyUnknownCores(container);
     }

@@ -5,6 +5,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/pod_requests.h"
 #include "core/admission/own_defaults.h"
 #include "core/placement/node_object.h"
@@ -86,18 +87,18 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   if (const Result<Done> checked = CheckStateFiles(files); !checked.ok()) return checked.error();
   Result<scenario::Simulation> simulation = scenario::Simulation::Start(std::move(scenario));
   if (!simulation.ok()) return simulation.error();
-  if (input.object_view) {
-    admission::NodeState state = simulation->state();
-    placement::Apply(*input.object_view, simulation->node(), state);
-    simulation->SetState(std::move(state));
-  }
+  admission::NodeState state = simulation->state();
+  const Result<Done> taken = TakeShares(files, simulation->node(), state.cpu);
+  if (!taken.ok()) return taken.error();
+  if (input.object_view) placement::Apply(*input.object_view, simulation->node(), state);
+  simulation->SetState(std::move(state));
   AddDeviceCounts(simulation->state().devices, allocatable->amounts);
   if (input.object) {
     const Result<Done> used = UseNodeObject(*input.object, input, *allocatable);
     if (!used.ok()) return used.error();
   }
   PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
-  node.has_files_ = !files.cpu_manager_state.empty() || !files.memory_manager_state.empty();
+  node.lacks_shares_ = LackShares(files, node.node());
   if (!node.input_->object_view) node.CountPodsOfFiles();
   return node;
 }
@@ -114,6 +115,8 @@ void PlannedNode::CountPodsOfFiles() {
     ResourceList requests;
     const CpuSet cpus = state.cpu.HeldBy(uid);
     if (!cpus.empty()) requests["cpu"] = Quantity(cpus.Count());
+    const int64_t millis = cpumanager::SharesOf(state.cpu, uid);
+    if (millis > 0) requests["cpu"] += Quantity::Parse(std::to_string(millis) + "m").value();
     for (const memorymanager::Block& block : state.memory.BookedFor(uid)) {
       const auto bytes = static_cast<int64_t>(std::min<uint64_t>(block.size, INT64_MAX));
       requests[block.type] += Quantity(bytes, Quantity::Format::kBinarySi);
@@ -174,20 +177,17 @@ std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) co
 }
 
 std::string PlannedNode::UnknownShares(const Pod& pod) const {
-  if (!has_files_ || !node().cpu ||
-      !PodPoliciesAnywhere(node().config).contains(PodPolicy::kSharedNumaNode)) {
-    return {};
-  }
+  if (!lacks_shares_) return {};
   const Pod managed = admission::OnThisNode(node(), WithQos(pod));
   const bool takes_cpus = std::ranges::any_of(managed.containers, [&](const Container& one) {
     return admission::RequestsCpus(node(), managed, one) ||
            admission::AsksForOneNode(node(), managed, one);
   });
   if (!takes_cpus) return {};
-  return "state files do not say which containers of the shared pool stay on one NUMA node, and "
-         "podPolicies or namespacePolicies of the node has sharedNUMANode or shared-cpus; ask "
-         "alignd on that node (alignctl why-not), "
-         "or leave the files out";
+  return "podPolicies or namespacePolicies of the node has sharedNUMANode or shared-cpus, and no "
+         "state "
+         "file says which containers of the shared pool stay on one NUMA node; add alignd's file "
+         "cpu_shares, ask alignd on that node (alignctl why-not), or leave the files out";
 }
 
 std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {

@@ -79,8 +79,10 @@ Result<FleetNode> NodeOfObjects(const TopologyObject& object, const NodeObject& 
       .assigned_devices = std::move(devices->assigned),
       .available_memory = std::move(memory->available),
       .memory_groups = std::move(memory->groups),
+      .shared_millis = std::move(cpus->shared_millis),
       .unknown = std::move(bound.unknown),
       .unknown_cpus = std::move(cpus->unknown),
+      .unknown_shares = std::move(cpus->unknown_shares),
       .unknown_memory = std::move(memory->unknown),
       .summed_devices = std::move(devices->summed),
   };

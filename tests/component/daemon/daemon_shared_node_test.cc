@@ -3,10 +3,13 @@
 // that no container runs on exclusive CPUs of another one.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/pod/pod_policies.h"
 #include "control/control_client.h"
 #include "daemon_fixture.h"
@@ -98,6 +101,60 @@ TEST_F(DaemonSharedNode, StayThereAfterARestart) {
   EXPECT_TRUE(testing::ConditionsOf(DaemonOptions().ControlSocket(),
                                     reconcile::ConditionType::kStateRebuilt)
                   .empty());
+}
+
+// A container that does not run at a restart is created again where it was, although the other NUMA
+// node has more by then.
+TEST_F(DaemonSharedNode, KeepTheirNodeIfTheyDoNotRunAtARestart) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("x", 12'000), "14-27");
+  ASSERT_EQ(Place("a", 1000), "0-13");
+  ASSERT_TRUE(StopSandbox(running_["x"].sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(running_["x"].sandbox).ok());
+  v1::StopContainerRequest stop;
+  stop.set_container_id(running_["a"].container);
+  ASSERT_TRUE(Call<v1::StopContainerResponse>("StopContainer", stop).status.ok());
+  StopDaemon();
+  StartDaemon(StaticConfig(kSharing));
+  v1::ContainerConfig again = Requesting(1000);
+  again.mutable_metadata()->set_attempt(1);
+  const auto created = Create(running_["a"].sandbox, OneNodePod("a"), again);
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "0-13");
+}
+
+// Without the file, or with a damaged one, the marks of running containers say it.
+TEST_F(DaemonSharedNode, AreRebuiltFromTheirMarks) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 12'000), "14-27");
+  const std::filesystem::path file = StateDir() / std::string(checkpoint::kSharesFileName);
+  const std::string text = ReadText(file);
+  EXPECT_NE(text.find(R"("app":{"numaNode":1,"cpuMillis":12000,"kind":"app"})"), std::string::npos)
+      << text;
+  for (const bool is_damaged : {false, true}) {
+    SCOPED_TRACE(is_damaged);
+    StopDaemon();
+    std::filesystem::remove(file);
+    if (is_damaged) std::ofstream(file) << text.substr(1);
+    StartDaemon(StaticConfig(kSharing));
+    const std::string big = RefusalOf(PodConfig(is_damaged ? "big" : "large"), Pinned(16));
+    EXPECT_NE(big.find("NUMA node 1: 2 of 14 CPUs"), std::string::npos) << big;
+    EXPECT_TRUE(Eventually([&] { return ReadText(file) == text; })) << ReadText(file);
+    const auto rebuilt = testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                               reconcile::ConditionType::kStateRebuilt);
+    EXPECT_EQ(rebuilt.size(), 1U);
+  }
+}
+
+TEST_F(DaemonSharedNode, HaveNoFileWherePodsCannotAsk) {
+  Start(StaticConfig(kSharing));
+  const std::filesystem::path file = StateDir() / std::string(checkpoint::kSharesFileName);
+  running_["x"] = RunOne(PodConfig("x"), Pinned(2));
+  EXPECT_EQ(ReadText(file), checkpoint::FormatSharesCheckpoint({}));
+  StopDaemon();
+  StartDaemon(StaticConfig());
+  running_["y"] = RunOne(PodConfig("y"), Pinned(2));
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 TEST_F(DaemonSharedNode, AreReleasedByAChangeOfTheConfiguration) {

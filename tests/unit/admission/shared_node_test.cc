@@ -283,7 +283,8 @@ TEST_F(SharedNode, IsAdoptedFromItsMark) {
   EXPECT_FALSE(IsIncomplete(none_, state_, key, running.mark));
   const Adoption adoption = Adopt(none_, empty, {}, {running});
   EXPECT_EQ(adoption.next, state_);
-  EXPECT_TRUE(adoption.adopted.empty());  // nothing was lost
+  ASSERT_EQ(adoption.adopted.size(), 1U);
+  EXPECT_EQ(adoption.adopted[0].text, "shared CPUs of NUMA node 1");
   EXPECT_TRUE(adoption.unknown.empty());
   // It has ended, or pods can no longer ask.
   MarkedContainer ended = running;
@@ -302,6 +303,41 @@ TEST_F(SharedNode, IsAdoptedFromItsMark) {
   EXPECT_EQ(late.unknown[0].text,
             "it runs on all CPUs of the shared pool: NUMA node 1, on which it stayed, no longer "
             "has CPUs for what it requests");
+}
+
+// A file of an earlier time says that it is on another NUMA node.
+TEST_F(SharedNode, IsWhereItsMarkSays) {
+  ASSERT_EQ(Place(none_, Sharing("a", "3500m")), "4-7");
+  const ContainerKey key{"a", "app"};
+  MarkedContainer running{
+      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};
+  NodeState wrong = state_;
+  wrong.cpu.shares[key].numa_id = 0;
+  wrong.cpu.shares[{"ended", "app"}] = {.numa_id = 0, .millis = 500};
+  EXPECT_TRUE(IsIncomplete(none_, wrong, key, running.mark));
+  NodeState right = wrong;
+  right.cpu.shares[key].numa_id = 1;
+  EXPECT_EQ(Adopt(none_, wrong, {}, {running}).next, right);
+  running.runs = false;
+  EXPECT_EQ(Adopt(none_, wrong, {}, {running}).next, wrong);
+}
+
+// A file of an earlier time says that a container of the pool is where one with CPUs of its own
+// runs.
+TEST_F(SharedNode, EndsWhereItsMarkHasExclusiveCpus) {
+  ASSERT_EQ(Place(none_, Exclusive("a", "2")), "1-2");
+  const ContainerKey key{"a", "app"};
+  const MarkedContainer running{.id = "c1",
+                                .key = key,
+                                .pod = "default/a",
+                                .mark = MarkOf(state_, key, false),
+                                .record = {1, 2}};
+  NodeState wrong = NodeState::Initial(none_);
+  wrong.cpu.shares[key] = {.numa_id = 0, .millis = 500};
+  const Adoption adoption = Adopt(none_, wrong, {}, {running});
+  EXPECT_TRUE(adoption.next.BrokenInvariants(none_).empty());
+  EXPECT_EQ(adoption.next.cpu.assignments, state_.cpu.assignments);
+  EXPECT_TRUE(adoption.next.cpu.shares.empty());
 }
 
 // CPUs that are offline at the restart come back.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../moving/moving_node.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "cli/plan_command.h"
 #include "cli/state_command.h"
 #include "daemon/change_undo.h"
@@ -212,16 +213,40 @@ TEST_F(OfflinePlanOfPods, WhatTakesCpusIsUndecidedWherePodsMayShareThoseOfOneNod
   const testing::Printed taken = PlanFrom(config, {"--reserved-cpus", "0,1"});
   EXPECT_EQ(taken.status, 1) << taken.out << taken.err;
   EXPECT_TRUE(MovingNode::Has(
-      taken.out, "undecided: the change takes CPUs 1 from the shared pool, and the files do not"))
+      taken.out,
+      "undecided: the change takes CPUs 1 from the shared pool, and podPolicies has "
+      "sharedNUMANode, and there is no file cpu_shares that fits"))
       << taken.out;
   EXPECT_TRUE(MovingNode::Has(taken.out, "start alignd")) << taken.out;
   const testing::Printed moves =
       PlanFrom(config, {"--reserved-cpus", "0,3", "--may-move", "if-needed"});
   EXPECT_EQ(moves.status, 1) << moves.out << moves.err;
   EXPECT_TRUE(MovingNode::Has(
-      moves.out, "! pod p app: cannot be satisfied: undecided: the files do not say which"))
+      moves.out, "! pod p app: cannot be satisfied: undecided: podPolicies has sharedNUMANode"))
       << moves.out;
   EXPECT_EQ(PlanFrom(config, {"--policy", "restricted"}).status, 0) << "no CPU is taken";
+}
+
+TEST_F(OfflinePlanOfPods, TheFileOfSharesSaysWhichCpusCanBeTaken) {
+  Assign("3-4", "", "2");
+  const std::string config =
+      "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\npodPolicies: [sharedNUMANode]\n";
+  const auto plan = [&](const checkpoint::Shares& shares) {
+    node_.Write("/var/lib/alignd/cpu_shares", checkpoint::FormatSharesCheckpoint(shares));
+    return PlanFrom(config, {"--reserved-cpus", "0,1"});
+  };
+  EXPECT_EQ(plan({}).status, 0) << plan({}).out;
+  checkpoint::Shares shares;
+  shares[{"s", "app"}] = {.numa_id = 0, .millis = 500};
+  const testing::Printed needed = plan(shares);
+  EXPECT_EQ(needed.status, 1) << needed.out;
+  EXPECT_TRUE(MovingNode::Has(needed.out, "containers of the shared pool that stay on NUMA node 0"))
+      << needed.out;
+  // The CPU file does not leave that much.
+  shares[{"s", "app"}].millis = 5000;
+  const testing::Printed misfit = plan(shares);
+  EXPECT_EQ(misfit.status, 1) << misfit.out;
+  EXPECT_TRUE(MovingNode::Has(misfit.out, "there is no file cpu_shares that fits")) << misfit.out;
 }
 
 TEST_F(OfflinePlanOfPods, AScopeUnderWhichAPodMayNotStayIsUndecided) {

@@ -292,6 +292,51 @@ TEST(NrtObject, CountsFreeCoresWithFullPcpusOnly) {
   EXPECT_EQ(AttributeOf(ObjectOf(node, state), kCpusPerCoreAttribute), "(none)");
 }
 
+// 1500m are backed by two of the three CPUs that are not reserved.
+TEST(NrtObject, SaysWhatContainersRequestThatStayOnANumaNode) {
+  KubeletConfig config = ObjectConfig(TopologyManagerPolicy::kNone);
+  Pod pod = AppPod("a", {{"cpu", "1500m"}});
+  pod.stated_qos = QosClass::kBurstable;
+  pod.policies.shared_on_one_node = true;
+  const admission::Node without = ObjectNode(config);
+  const json plain = ObjectOf(without, StateWithPods(without, {pod}));
+  EXPECT_EQ(AttributeOf(plain["zones"][0], kSharedRequestsAttribute), "(none)");
+  EXPECT_EQ(AttributeOf(plain["zones"][0], kBackingCpusAttribute), "(none)");
+  config.pod_policies = {PodPolicy::kSharedNumaNode};
+  const admission::Node node = ObjectNode(config);
+  admission::NodeState state = StateWithPods(node, {});
+  state.cpu.shares[{"a", "app"}] = {.numa_id = 0, .millis = 1500};
+  const json object = ObjectOf(node, state);
+  EXPECT_EQ(AttributeOf(object["zones"][0], kSharedRequestsAttribute), "1500m");
+  EXPECT_EQ(AttributeOf(object["zones"][0], kBackingCpusAttribute), "3");
+  EXPECT_EQ(AttributeOf(object["zones"][1], kSharedRequestsAttribute), "0m");
+  EXPECT_EQ(AttributeOf(object["zones"][1], kBackingCpusAttribute), "4");
+  EXPECT_EQ(AttributeOf(object["zones"][0], kBackingCoreCpusAttribute), "(none)");
+  EXPECT_EQ(Zones(node, state)[0].resources.at("cpu").available, 1);
+}
+
+// CPU 0 is reserved, and CPU 1 shares its core: it is held back first. With 1500m, so is a core.
+TEST(NrtObject, SaysWhichOfTheBackingCpusAreInCoresOfTheirOwn) {
+  KubeletConfig config = ObjectConfig(TopologyManagerPolicy::kNone);
+  config.memory_manager_policy = MemoryManagerPolicy::kNone;
+  config.reserved_memory.clear();
+  config.cpu_manager_policy_options["full-pcpus-only"] = "true";
+  config.pod_policies = {PodPolicy::kSharedNumaNode};
+  const admission::Node node = ObjectNode(config, MakeMachine("socket:2 numa:1 core:2 thread:2"));
+  admission::NodeState state = admission::NodeState::Initial(node);
+  const auto cpus_of_zone = [&] {
+    const json zone = ObjectOf(node, state)["zones"][0];
+    return AttributeOf(zone, kBackingCpusAttribute) + " " +
+           AttributeOf(zone, kBackingCoreCpusAttribute) + " " +
+           AttributeOf(zone, kFreeCoreCpusAttribute);
+  };
+  EXPECT_EQ(cpus_of_zone(), "3 2 2");
+  state.cpu.shares[{"a", "app"}] = {.numa_id = 0, .millis = 1000};
+  EXPECT_EQ(cpus_of_zone(), "3 2 2");
+  state.cpu.shares[{"a", "app"}] = {.numa_id = 0, .millis = 1500};
+  EXPECT_EQ(cpus_of_zone(), "3 2 0");
+}
+
 // Of 8 CPUs, one is reserved and two are offline, of which a pod has one: 5 can be allocated, and
 // no more.
 TEST(NrtObject, OfflineCpusAreNotAllocatable) {

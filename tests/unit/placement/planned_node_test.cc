@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/scenario/simulation.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
@@ -330,8 +331,63 @@ TEST(PlannedNode, LeavesOpenWhereRunningPodsShareCpus) {
   pod.pod.policies.shared_on_one_node = true;
   ASSERT_TRUE(other.AddRunning(pod).ok());
   EXPECT_EQ(TextOf(other.Place(Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}})))
-                .find("undecided by scheduler: state files do not say"),
+                .find("undecided by scheduler: podPolicies of the node has sharedNUMANode, and no "
+                      "state file says"),
             0U);
+}
+
+// PlanInput has 20 CPUs on each NUMA node.
+TEST(PlannedNode, HasWhatTheFileOfSharesSays) {
+  KubeletConfig config = PlanConfig();
+  config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  config.pod_policies = {PodPolicy::kSharedNumaNode};
+  cpumanager::CpuState cpus;
+  cpus.default_set = *CpuSet::Parse("0-39");
+  cpus.shares[{"a", "app"}] = {.numa_id = 0, .millis = 4500};
+  cpus.shares[{"b", "app"}] = {.numa_id = 1, .millis = 4500};
+  NodeFiles files;
+  files.cpu_manager_state =
+      checkpoint::FormatCpuCheckpoint("static", cpus, checkpoint::StateForm::kPlain);
+  files.cpu_shares = checkpoint::FormatSharesCheckpoint(cpus.shares);
+  const PlannedNode node = MakePlanned(PlanInput(), config, 110, files);
+  EXPECT_EQ(node.state().cpu.shares, cpus.shares);
+  EXPECT_EQ(*Find(node.requested().by_pod().at("a"), "cpu"), Quantity::Parse("4500m").value());
+  const auto fits = [&](const std::string& amount) {
+    return TextOf(node.Ask(Requesting("x", {{"cpu", amount}, {"memory", "1Gi"}}))) == "fits";
+  };
+  EXPECT_TRUE(fits("15"));
+  EXPECT_FALSE(fits("16"));
+  PlannedPod pod = Shared("c", "15500m");
+  pod.pod.policies.shared_on_one_node = true;
+  EXPECT_EQ(TextOf(node.Ask(pod)), "fits");
+  pod = Shared("c", "15501m");
+  pod.pod.policies.shared_on_one_node = true;
+  EXPECT_EQ(node.Ask(pod).outcome, Outcome::kRefused);
+  // Without a container of that kind, the file says so.
+  files.cpu_shares = checkpoint::FormatSharesCheckpoint({});
+  const PlannedNode none = MakePlanned(PlanInput(), config, 110, files);
+  EXPECT_EQ(TextOf(none.Ask(pod)), "fits");
+}
+
+TEST(PlannedNode, RefusesAFileOfSharesThatDoesNotFit) {
+  KubeletConfig config = PlanConfig();
+  config.pod_policies = {PodPolicy::kSharedNumaNode};
+  cpumanager::CpuState cpus;
+  cpus.default_set = *CpuSet::Parse("0-39");
+  cpus.shares[{"a", "app"}] = {.numa_id = 1, .millis = 20'001};
+  NodeFiles files;
+  files.cpu_manager_state =
+      checkpoint::FormatCpuCheckpoint("static", cpus, checkpoint::StateForm::kPlain);
+  files.cpu_shares = checkpoint::FormatSharesCheckpoint(cpus.shares);
+  const auto error = [&] {
+    const Result<PlannedNode> made = PlannedNode::Make(PlanInput(), config, 110, files);
+    return made.ok() ? std::string("none") : made.error().message;
+  };
+  EXPECT_EQ(error(),
+            "cpu_shares: what containers request that stay on NUMA node 1 is not left there by "
+            "cpu_manager_state");
+  files.cpu_shares = R"({"entries":{},"checksum":1})";
+  EXPECT_EQ(error().find("cpu_shares: checkpoint is corrupted"), 0U) << error();
 }
 
 TEST(PlannedNode, KnowsPodsByTheirNames) {

@@ -163,6 +163,38 @@ TEST(TopologyNodes, PodsThatAskForMoreOfTheirCpusThanTheirNumberAreUndecided) {
   EXPECT_EQ(asked({.cpuset = CpuSet{1, 2, 3, 4}}), Outcome::kUndecided);
 }
 
+// Of NUMA nodes with as many free CPUs, the strategy chooses by the free CPUs of their sockets,
+// which are not in the object.
+TEST(TopologyNodes, AfterAChoiceBySocketsLaterPodsAreUndecided) {
+  Json object = ForeignObject();
+  for (Json& zone : object["zones"]) zone.erase("costs");
+  Json& cpu = object["zones"][1]["resources"][0];
+  cpu["capacity"] = cpu["allocatable"] = cpu["available"] = "5";
+  object["zones"].push_back(object["zones"][1]);
+  object["zones"][2]["name"] = "node-2";
+  SetFingerprint({}, object);
+  const auto after_one = [&](const std::string& strategy) {
+    Result<PlannedNode> node = NodeFromObjects(
+        {object, NodeJsonOf("w1", "6")},
+        R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":)"
+        R"("single-numa-node")" +
+            strategy + "}");
+    EXPECT_TRUE(node.ok()) << node.error().Text();
+    PlannedPod pod;
+    pod.pod = AppPod("first", {{"cpu", "2"}, {"memory", "1Gi"}});
+    pod.pod.name = "first";
+    EXPECT_EQ(node->Place(pod).outcome, Outcome::kFits);
+    return ObjectAnswer(node, {{"cpu", "5"}, {"memory", "1Gi"}});
+  };
+  const std::string strategy = R"(,"numaAllocateStrategy":"MostAllocated")";
+  EXPECT_EQ(after_one(""), "fits");
+  EXPECT_TRUE(HasPart(after_one(strategy), "undecided: Undecided: cpu: numaAllocateStrategy"))
+      << after_one(strategy);
+  object["zones"][0]["resources"][0]["available"] = "2";
+  object["zones"][1]["resources"][0]["available"] = "4";
+  EXPECT_EQ(after_one(strategy), "fits") << "no two have as many";
+}
+
 // Devices of several sums cannot be added up for several NUMA nodes.
 TEST(TopologyNodes, SumsOfDevicesAreEnoughForOneNodeOnly) {
   Json object = ForeignObject();

@@ -1,0 +1,193 @@
+#include "allocation/shares_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "alignd/admission/node_state.h"
+#include "allocation/bad_state.h"
+#include "allocation/checkpoint_store.h"
+#include "core/machine_builder.h"
+#include "edge/fake_tree.h"
+#include "edge/faulty_file.h"
+#include "host/file.h"
+
+namespace alignd::allocation {
+namespace {
+
+using checkpoint::Shares;
+
+// Two NUMA nodes of four CPUs; CPU 0 is reserved.
+admission::Node NodeWhere(bool pods_may_ask) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  if (pods_may_ask) config.pod_policies = {PodPolicy::kSharedNumaNode};
+  Result<admission::Node> node =
+      admission::Node::Make(MakeMachine("socket:2 numa:1 core:4"), config);
+  EXPECT_TRUE(node.ok()) << node.error().Text();
+  return *std::move(node);
+}
+
+class SharesFileTest : public ::testing::Test {
+ protected:
+  static Shares Entry(const std::string& uid, int numa_id, int64_t millis) {
+    Shares shares;
+    shares[{uid, "app"}] = {.numa_id = numa_id, .millis = millis};
+    return shares;
+  }
+  // Of another process.
+  Shares Loaded(const admission::Node& node, const CpuSet& assigned = {}) {
+    cpumanager::CpuState state = admission::NodeState::Initial(node).cpu;
+    state.default_set -= assigned;
+    if (!assigned.empty()) state.assignments["x"]["app"] = assigned;
+    SharesFile file(path_, host::FileCalls::System());
+    const Result<Done> loaded = file.Load(node, state);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().Text();
+    return state.shares;
+  }
+  bool IsThere() const { return std::filesystem::exists(path_); }
+
+  const admission::Node node_ = NodeWhere(true);
+  const testing::FakeTree tree_;
+  const std::filesystem::path path_ = tree_.root() / "cpu_shares";
+  testing::FaultyFile disk_;
+  SharesFile file_{path_, disk_};
+};
+
+TEST_F(SharesFileTest, IsThereIfPodsCanAskForIt) {
+  const admission::Node without = NodeWhere(false);
+  ASSERT_TRUE(file_.Save(without, {}).ok());
+  EXPECT_FALSE(IsThere());
+  ASSERT_TRUE(file_.Save(node_, {}).ok());
+  EXPECT_TRUE(IsThere()) << "no container has it: that is known";
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500)).ok());
+  EXPECT_EQ(Loaded(node_), Entry("p", 1, 1500));
+  EXPECT_TRUE(Loaded(without).empty());
+  ASSERT_TRUE(file_.Save(without, {}).ok());
+  EXPECT_FALSE(IsThere());
+}
+
+TEST_F(SharesFileTest, WritesOnlyWhatIsNew) {
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500)).ok());
+  std::filesystem::remove(path_);
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500)).ok());
+  EXPECT_FALSE(IsThere());
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1501)).ok());
+  EXPECT_TRUE(IsThere());
+}
+
+// Of NUMA node 0, three CPUs are left: too few for 3500m with another pod's two.
+TEST_F(SharesFileTest, WhatTheCpuFileDoesNotLeaveIsNotTaken) {
+  Shares shares = Entry("p", 0, 2500);
+  shares[{"q", "app"}] = {.numa_id = 1, .millis = 4000};
+  ASSERT_TRUE(file_.Save(node_, shares).ok());
+  EXPECT_EQ(Loaded(node_), shares);
+  EXPECT_EQ(Loaded(node_, CpuSet{1}), Entry("q", 1, 4000));
+  EXPECT_EQ(Loaded(node_, CpuSet{4}), Entry("p", 0, 2500));
+  // All of a NUMA node or none: which one is wrong is not known.
+  shares[{"r", "app"}] = {.numa_id = 0, .millis = 501};
+  ASSERT_TRUE(file_.Save(node_, shares).ok());
+  EXPECT_EQ(Loaded(node_), Entry("q", 1, 4000));
+  ASSERT_TRUE(file_.Save(node_, Entry("x", 1, 0)).ok());
+  EXPECT_TRUE(Loaded(node_, CpuSet{4}).empty()) << "it has exclusive CPUs";
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 7, 0)).ok());
+  EXPECT_TRUE(Loaded(node_).empty()) << "no such NUMA node";
+}
+
+TEST_F(SharesFileTest, ADamagedFileIsRefusedAndStays) {
+  std::ofstream(path_) << R"({"entries":{},"checksum":1})";
+  cpumanager::CpuState state = admission::NodeState::Initial(node_).cpu;
+  const Result<Done> loaded = file_.Load(node_, state);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(loaded.error().remedy, RebuildRemedy(path_));
+  EXPECT_TRUE(loaded.error().message.starts_with("load " + path_.string()))
+      << loaded.error().message;
+  EXPECT_TRUE(IsThere());
+}
+
+TEST_F(SharesFileTest, WritesAgainAfterAFailure) {
+  ASSERT_TRUE(file_.Save(node_, Entry("old", 1, 1)).ok());
+  for (int index = 0;; ++index) {
+    SCOPED_TRACE(index);
+    ASSERT_LT(index, 100);
+    disk_.FailAt(index);
+    const bool ok = file_.Save(node_, Entry("new", 1, 2)).ok();
+    if (!disk_.failed()) {
+      EXPECT_TRUE(ok);
+      break;
+    }
+    EXPECT_EQ(file_.IsUncertain(), !ok);
+    const Shares now = Loaded(node_);
+    EXPECT_TRUE(now == Entry("old", 1, 1) || now == Entry("new", 1, 2));
+    disk_.Repair();
+    ASSERT_TRUE(file_.Save(node_, Entry("new", 1, 2)).ok());
+    EXPECT_FALSE(file_.IsUncertain());
+    EXPECT_EQ(Loaded(node_), Entry("new", 1, 2));
+    ASSERT_TRUE(file_.Save(node_, Entry("old", 1, 1)).ok());
+  }
+  EXPECT_EQ(Loaded(node_), Entry("new", 1, 2));
+}
+
+// Whenever the power fails, the files have the shares of before or of after. Those of a NUMA node
+// that no longer fit the CPUs are dropped together.
+TEST(SharesFileCrash, LosesNoneThatFits) {
+  const admission::Node node = NodeWhere(true);
+  admission::NodeState before = admission::NodeState::Initial(node);
+  before.cpu.shares[{"stays", "app"}] = {.numa_id = 1, .millis = 1000};
+  before.cpu.shares[{"ends", "app"}] = {.numa_id = 1, .millis = 2000};
+  admission::NodeState after = before;
+  after.cpu.shares.erase({"ends", "app"});
+  after.cpu.shares[{"new", "app"}] = {.numa_id = 0, .millis = 1};
+  after.cpu.default_set -= CpuSet{4, 5, 6};
+  after.cpu.assignments["x"]["app"] = CpuSet{4, 5, 6};
+  bool whole = false;
+  for (int index = 0; !whole; ++index) {
+    for (const bool undo_renames : {false, true}) {
+      SCOPED_TRACE(index);
+      ASSERT_LT(index, 200);
+      const testing::FakeTree tree;
+      const StatePaths paths{tree.root() / "state", tree.root() / "plugins"};
+      testing::FaultyFile disk;
+      CheckpointStore store(paths, disk);
+      ASSERT_TRUE(store.Load(node).ok());
+      ASSERT_TRUE(store.Save(node, before).ok());
+      disk.DieAt(index);
+      whole = store.Save(node, after).ok();
+      disk.LosePower(undo_renames);
+      const Result<admission::NodeState> loaded = CheckpointStore(paths).Load(node);
+      ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
+      EXPECT_TRUE(loaded->BrokenInvariants(node).empty());
+      if (whole) {
+        EXPECT_EQ(*loaded, after);
+      }
+      EXPECT_TRUE(loaded->cpu.shares == before.cpu.shares ||
+                  loaded->cpu.shares == after.cpu.shares);
+    }
+  }
+}
+
+// It lacks what the CPU file had, which decides what fits.
+TEST(SharesFileCrash, IsNotUsedWithoutTheCpuFile) {
+  const admission::Node node = NodeWhere(true);
+  admission::NodeState state = admission::NodeState::Initial(node);
+  state.cpu.shares[{"p", "app"}] = {.numa_id = 1, .millis = 1000};
+  const testing::FakeTree tree;
+  const StatePaths paths{tree.root() / "state", tree.root() / "plugins"};
+  CheckpointStore store(paths);
+  ASSERT_TRUE(store.Load(node).ok());
+  ASSERT_TRUE(store.Save(node, state).ok());
+  EXPECT_EQ(*CheckpointStore(paths).Load(node), state);
+  std::filesystem::remove(paths.CpuFile());
+  CheckpointStore without(paths);
+  const Result<admission::NodeState> loaded = without.Load(node);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
+  EXPECT_TRUE(loaded->cpu.shares.empty());
+  ASSERT_TRUE(without.Save(node, *loaded).ok());
+  EXPECT_EQ(*host::ReadFile(paths.SharesFile()), checkpoint::FormatSharesCheckpoint({}));
+}
+
+}  // namespace
+}  // namespace alignd::allocation
