@@ -103,8 +103,11 @@ std::string DescribeParseError(const CLI::App* program, const CLI::Error& error)
   }
   std::string text = error.what();
   const std::vector<std::string> unknown = command->remaining();
-  const bool is_missing = error.get_name() == "RequiredError";
-  if ((is_missing || error.get_name() == "ExtrasError") && !unknown.empty()) {
+  // Not by its name: that of an ExtrasError is the name of the command.
+  const int code = error.get_exit_code();
+  const bool is_missing = code == static_cast<int>(CLI::ExitCodes::RequiredError);
+  const bool is_extra = code == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if ((is_missing || is_extra) && !unknown.empty()) {
     text = DescribeUnknown(*command, unknown.front());
   } else if (is_missing && command->get_require_subcommand_min() > 0) {
     text = "a command is missing: " + Listed(CommandsBelow(*command), ", ");

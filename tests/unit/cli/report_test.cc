@@ -79,13 +79,13 @@ TEST(ReportText, LongBarsHaveOneLength) {
   EXPECT_EQ(bar_of(0, 62, 2), "r" + std::string(39, '.'));
   EXPECT_EQ(bar_of(1, 62, 1), "r#" + std::string(38, '.'));
   EXPECT_EQ(bar_of(62, 1, 1), "r" + std::string(38, '#') + ".");
-  for (int all = 2; all <= 200; ++all) {
+  for (const int all : {2, 39, 40, 41, 64, 97, 128}) {
     for (int exclusive = 0; exclusive <= all; ++exclusive) {
       for (const int reserved : {0, 1, (all - exclusive) / 2, all - exclusive}) {
         const int free = all - exclusive - reserved;
         if (free < 0) continue;
         const std::string bar = bar_of(exclusive, free, reserved);
-        ASSERT_EQ(bar.size(), std::min(all, 40)) << bar;
+        ASSERT_EQ(static_cast<int>(bar.size()), std::min(all, 40)) << bar;
         for (const auto& [letter, count] :
              {std::pair('#', exclusive), {'.', free}, {'r', reserved}}) {
           ASSERT_EQ(bar.find(letter) != std::string::npos, count > 0) << bar;
