@@ -77,7 +77,7 @@ TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
       << outcome.out;
 }
 
-// A person who follows the kubelet's remedy for alignd's file drains the node for nothing.
+// The kubelet's remedy for alignd's file would drain the node for nothing.
 TEST(CheckpointCommand, TheRemedyIsThatOfTheReaderOfTheFile) {
   using checkpoint::CheckpointKind;
   const auto remedy = [](const std::string& path, CheckpointKind kind) {
