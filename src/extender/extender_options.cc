@@ -81,7 +81,8 @@ void AddExtenderOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
       app,
       {"alignd-extender --in-cluster --nodes-per-pod 3",
        "alignd-extender --kubeconfig /etc/kubernetes/scheduler.conf --score MostAllocated",
-       "alignd-extender --nodes /etc/alignd/fleet --config kubelet-config.yaml --listen [::1]:10273"},
+       "alignd-extender --nodes /etc/alignd/fleet --config kubelet-config.yaml --listen "
+       "[::1]:10273"},
       "Exit status: 0 stopped by a signal; 1 it cannot serve, see its log; 2 the command line is "
       "wrong.");
 }
