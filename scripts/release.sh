@@ -29,7 +29,7 @@ fail() {
 
 compile() {
   local launcher=() commit
-  # The programs name it in their log: without it, the same source would give other bytes.
+  # The programs name it: without it, the same source would give other bytes.
   commit=${ALIGND_COMMIT:-$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || true)}
   [ -n "$commit" ] || fail "the commit is not known; give it as ALIGND_COMMIT"
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
@@ -94,7 +94,7 @@ verify() { # OUT
   cp config/quickstart/{node.json,exclusive-pod.yaml,kubelet-config.yaml} "$root/"
   for name_of in alignd:--runtime-endpoint alignctl:simulate alignd-events:--topology alignd-extender:--nodes-per-pod; do
     program=${name_of%%:*}
-    [[ "$(in_root "/$program" --version)" == *"$version" ]] || fail "$program --version"
+    [[ "$(in_root "/$program" --version)" == "$program $version (commit "*")" ]] || fail "$program --version"
     [[ "$(in_root "/$program" --help)" == *"${name_of#*:}"* ]] || fail "$program --help"
   done
   in_root /alignctl simulate --node /node.json --config /kubelet-config.yaml /exclusive-pod.yaml ||

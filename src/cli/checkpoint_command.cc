@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "alignd/checkpoint/cpu_checkpoint.h"
@@ -91,7 +93,11 @@ Result<std::string> VerifyFile(const std::string& path, std::optional<Checkpoint
     return Error{ErrorCode::kInvalidArgument,
                  "neither its name nor its content shows which state file it is", "give --kind"};
   }
-  return CheckStateFile(*kind, *text);
+  const Result<std::string> summary = CheckStateFile(*kind, *text);
+  if (summary.ok()) return summary;
+  Error error = summary.error();
+  error.remedy = RemedyForReader(path, *kind, error.remedy);
+  return error;
 }
 
 struct VerifiedFile {
@@ -145,6 +151,28 @@ Result<int> Verify(const VerifyOptions& options, std::ostream& out) {
 }
 
 }  // namespace
+
+// The core's remedy is that of the kubelet: drain the node, and delete the file. alignd rebuilds
+// its own file while containers run, and needs neither.
+std::string RemedyForReader(const std::string& path, CheckpointKind kind,
+                            const std::string& remedy) {
+  constexpr std::string_view kOfAlignd =
+      "start alignd with --on-bad-state=rebuild (its default), which rebuilds it from the running "
+      "containers; do not delete it, and drain nothing";
+  const std::string_view of_kubelet = checkpoint::RemedyOf(kind);
+  if (!remedy.ends_with(of_kubelet)) return remedy;
+  std::error_code fault;
+  const std::string file = std::filesystem::weakly_canonical(path, fault).string();
+  const std::string before = remedy.substr(0, remedy.size() - of_kubelet.size());
+  const std::string kubelets = "drain this node, and delete the file before the kubelet starts";
+  if (file.starts_with("/var/lib/alignd/")) return before + std::string(kOfAlignd);
+  // alignd can have its devices there, too: --device-plugin-dir.
+  if (file.starts_with("/var/lib/kubelet/") && kind != CheckpointKind::kDevice) {
+    return before + kubelets;
+  }
+  return before + "if it is alignd's file: " + std::string(kOfAlignd) +
+         "; if it is the kubelet's: " + kubelets;
+}
 
 Result<std::string> CheckStateFile(CheckpointKind kind, std::string_view text) {
   const Result<Verification> verified = checkpoint::VerifyCheckpoint(kind, text);

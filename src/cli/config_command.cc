@@ -45,26 +45,6 @@ std::string SettingsJson(const v1::GetConfigResponse& config) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-void PrintSettings(const v1::GetConfigResponse& report, const std::string& output,
-                   std::ostream& out) {
-  if (IsData(output)) {
-    out << AsData(SettingsJson(report), output);
-    return;
-  }
-  v1::GetConfigResponse config = report;
-  MakePrintable(config);
-  out << "file: " << (config.config().empty() ? "none (--config is not given)" : config.config())
-      << '\n';
-  constexpr size_t kMaxValue = 60;
-  std::vector<std::vector<std::string>> rows = {{"NAME", "SOURCE", "VALUE"}};
-  for (const v1::Setting& setting : config.settings()) {
-    std::string value = OrDash(setting.value());
-    if (output != "wide" && value.size() > kMaxValue) value = value.substr(0, kMaxValue) + "...";
-    rows.push_back({setting.name(), setting.source(), value});
-  }
-  PrintTable(rows, out);
-}
-
 Result<int> ShowConfig(const ConfigOptions& options, std::ostream& out) {
   const auto config = control::ControlClient(options.socket).GetConfig();
   if (!config.ok()) return config.error();
@@ -94,6 +74,26 @@ Result<int> CheckConfig(const ConfigOptions& options, std::ostream& out) {
 }
 
 }  // namespace
+
+void PrintSettings(const v1::GetConfigResponse& report, const std::string& output,
+                   std::ostream& out) {
+  if (IsData(output)) {
+    out << AsData(SettingsJson(report), output);
+    return;
+  }
+  v1::GetConfigResponse config = report;
+  MakePrintable(config);
+  out << "file: " << (config.config().empty() ? "none (--config is not given)" : config.config())
+      << '\n';
+  constexpr size_t kMaxValue = 60;
+  std::vector<std::vector<std::string>> rows = {{"NAME", "SOURCE", "VALUE"}};
+  for (const v1::Setting& setting : config.settings()) {
+    std::string value = OrDash(setting.value());
+    if (output != "wide" && value.size() > kMaxValue) value = value.substr(0, kMaxValue) + "...";
+    rows.push_back({setting.name(), setting.source(), value});
+  }
+  PrintTable(rows, out);
+}
 
 void AddConfigCommand(CLI::App& app, Action& action) {
   CLI::App* const group = app.add_subcommand("config", "Show, check or begin a configuration");

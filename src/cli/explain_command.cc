@@ -26,13 +26,17 @@ Result<int> ShowDecisions(const ExplainOptions& options, std::ostream& out) {
   const Result<control::v1::ExplainResponse> explained =
       control::ControlClient(options.socket).Explain(options.pod, options.limit);
   if (!explained.ok()) return explained.error();
+  const bool is_unknown = !options.pod.empty() && explained->decisions().empty();
   if (IsData(options.output)) {
     out << AsData(DecisionsJson(*explained), options.output);
+  } else if (is_unknown) {
+    out << "no decision about pod " << options.pod << " is known\n"
+        << "  What to do: give its UID, name or namespace/name as `alignctl explain` shows it; if "
+           "that shows no pods at all, run `alignctl kubelet status`\n";
   } else {
     PrintDecisions(*explained, out);
   }
-  // A pod that is named, and of which nothing is known.
-  return options.pod.empty() || !explained->decisions().empty() ? kSuccess : kFailure;
+  return is_unknown ? kFailure : kSuccess;
 }
 
 }  // namespace

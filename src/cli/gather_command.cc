@@ -6,7 +6,9 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -25,12 +27,15 @@
 #include "alignd/checkpoint/verify.h"
 #include "alignd/machine/node_json.h"
 #include "allocation/boot_record.h"
+#include "cli/config_command.h"
+#include "cli/kubelet_report.h"
 #include "cli/output.h"
 #include "cli/redact.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "cli/topology_tree.h"
 #include "control/control_client.h"
+#include "daemon/command_line.h"
 #include "daemon/known_cpus.h"
 #include "host/descriptor.h"
 #include "host/file.h"
@@ -113,7 +118,7 @@ class Collection {
   Result<Done> Finish() {
     const std::string missing = missing_;
     Add("contents.txt",
-        "Gathered by alignctl " ALIGND_VERSION " at " + Now() +
+        "Gathered by " + daemon::VersionOf("alignctl") + " at " + Now() +
             ".\nLeft out: the plugins' answers in kubelet_internal_checkpoint (environment "
             "variables, mounts\nand annotations of containers), and values of the configuration "
             "whose name says that they are\nsecret. The checksum of kubelet_internal_checkpoint "
@@ -150,6 +155,15 @@ Result<std::string> TextOf(const Result<Report>& report, const Write& write) {
   return text.str();
 }
 
+Result<control::v1::GetConfigResponse> WithoutSecretSettings(
+    Result<control::v1::GetConfigResponse> config) {
+  if (!config.ok()) return config;
+  for (control::v1::Setting& setting : *config->mutable_settings()) {
+    if (IsSecretName(setting.name())) setting.set_value(kRemoved);
+  }
+  return config;
+}
+
 void AddReports(const GatherOptions& options, Collection& collection) {
   constexpr uint32_t kAllDecisions = 256;
   const control::ControlClient client(options.socket);
@@ -170,6 +184,16 @@ void AddReports(const GatherOptions& options, Collection& collection) {
   collection.Add("explain.json", TextOf(explained, [](const auto& report, std::ostream& out) {
                    out << DecisionsJson(report) << '\n';
                  }));
+  const auto settings = WithoutSecretSettings(client.GetConfig());
+  for (const auto& [name, output] :
+       {std::pair("settings.txt", "wide"), {"settings.json", "json"}}) {
+    collection.Add(name, TextOf(settings, [form = output](const auto& report, std::ostream& out) {
+                     PrintSettings(report, form, out);
+                   }));
+  }
+  collection.Add("kubelet.txt",
+                 TextOf(LookAtKubelet("/", "kubelet.service"),
+                        [](const auto& report, std::ostream& out) { PrintKubelet(report, out); }));
 }
 
 void AddStateFiles(const fs::path& state_dir, const fs::path& device_plugin_dir,
@@ -208,10 +232,28 @@ void AddMachine(Collection& collection) {
   utsname names{};
   uname(&names);
   const Result<std::string> system = host::ReadFile("/etc/os-release");
-  collection.Add("versions.txt", "alignctl " ALIGND_VERSION "\n" + std::string(names.sysname) +
+  collection.Add("versions.txt", daemon::VersionOf("alignctl") + "\n" + std::string(names.sysname) +
                                      " " + names.release + " " + names.version + " " +
                                      names.machine + "\n" +
                                      (system.ok() ? *system : system.error().Text() + "\n"));
+}
+
+Error AlreadyThere(const std::string& file) {
+  return {ErrorCode::kInvalidArgument, file + " exists already: it is not replaced",
+          "name another file, or remove this one"};
+}
+
+// Replaces no file. Some file systems cannot do that in one step.
+Result<Done> MoveInto(const std::string& unfinished, const std::string& file) {
+  if (renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, file.c_str(), RENAME_NOREPLACE) == 0) {
+    return Done{};
+  }
+  if (errno == EEXIST) return AlreadyThere(file);
+  const bool is_supported = errno != EINVAL && errno != ENOSYS;
+  if (is_supported || rename(unfinished.c_str(), file.c_str()) != 0) {
+    return IoError("write " + file, errno);
+  }
+  return Done{};
 }
 
 Result<Done> Pack(const fs::path& parent, const std::string& name, const std::string& file) {
@@ -226,8 +268,9 @@ Result<Done> Pack(const fs::path& parent, const std::string& name, const std::st
     unlink(unfinished.c_str());
     return Error{ErrorCode::kIo, packed.error().message, packed.error().remedy};
   }
-  if (rename(unfinished.c_str(), file.c_str()) != 0) return IoError("write " + file, errno);
-  return Done{};
+  const Result<Done> moved = MoveInto(unfinished, file);
+  if (!moved.ok()) unlink(unfinished.c_str());
+  return moved;
 }
 
 // Paths that are not stated are the daemon's own, if it answers.
@@ -246,10 +289,12 @@ Result<int> Gather(const GatherOptions& stated, std::ostream& out) {
   const GatherOptions options = Completed(stated);
   std::string name = "alignd-gather-" + HostName() + "-" + Now();
   std::erase(name, ':');
+  const std::string file = options.file.empty() ? name + ".tar.gz" : options.file;
+  std::error_code fault;
+  if (fs::exists(fs::symlink_status(file, fault))) return AlreadyThere(file);
   const Result<std::unique_ptr<TemporaryDirectory>> work = TemporaryDirectory::Make();
   if (!work.ok()) return work.error();
   const fs::path directory = (*work)->path() / name;
-  std::error_code fault;
   fs::create_directory(directory, fault);
   if (fault) return IoError("make " + directory.string(), fault.value());
   Collection collection(directory);
@@ -271,7 +316,6 @@ Result<int> Gather(const GatherOptions& stated, std::ostream& out) {
                  log.ok() ? Result<std::string>(log->output) : Result<std::string>(log.error()),
                  log.ok() && log->is_cut);
   if (const Result<Done> finished = collection.Finish(); !finished.ok()) return finished.error();
-  const std::string file = options.file.empty() ? name + ".tar.gz" : options.file;
   if (const Result<Done> packed = Pack((*work)->path(), name, file); !packed.ok()) {
     return packed.error();
   }
@@ -289,8 +333,10 @@ void AddGatherCommand(CLI::App& app, Action& action) {
       "Write one archive for a support case: reports, state files, configuration, topology, log; "
       "without secrets");
   command
-      ->add_option("file", options->file,
-                   "The archive (.tar.gz); if not given, named after host and time, here")
+      ->add_option(
+          "file", options->file,
+          "The archive (.tar.gz), which must not exist; if not given, named after host and time, "
+          "here")
       ->type_name("FILE");
   AddSocketOption(*command, options->socket);
   CLI::Option* const state_dir =

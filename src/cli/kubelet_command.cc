@@ -7,16 +7,15 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/kubelet_report.h"
 #include "cli/output.h"
 #include "host/subprocess.h"
-#include "kubelet/agreement.h"
 #include "kubelet/attachment.h"
 #include "kubelet/plan.h"
 #include "kubelet/setup.h"
@@ -37,127 +36,15 @@ struct KubeletOptions {
   bool dry_run = false;
 };
 
-// All that is known of the kubelet and of alignd on this node.
-struct KubeletNode {
-  kubelet::FileView files;
-  kubelet::Setup kubelet;
-  kubelet::AligndSetup alignd;
-  std::optional<kubelet::Record> record;
-  std::vector<Disagreement> problems;
-
-  bool Attached() const { return kubelet::IsSameEndpoint(kubelet.endpoint, alignd.listen); }
-  // The endpoint of the kubelet without alignd; empty: not known.
-  std::string Runtime() const {
-    if (record && kubelet::IsSameEndpoint(kubelet.endpoint, record->endpoint)) {
-      return record->runtime;
-    }
-    return Attached() ? "" : kubelet.endpoint;
-  }
-  bool RestartNeeded() const { return kubelet::RestartNeeded(files, kubelet); }
-};
-
-Result<KubeletNode> LookAtNode(const KubeletOptions& options) {
-  KubeletNode node{kubelet::FileView(options.root), {}, {}, {}, {}};
-  Result<kubelet::Setup> setup = kubelet::FindSetup(node.files, options.unit);
-  if (!setup.ok()) return setup.error();
-  node.kubelet = *std::move(setup);
-  Result<kubelet::AligndSetup> alignd = kubelet::FindAligndSetup(node.files);
-  if (!alignd.ok()) return alignd.error().In("alignd's configuration");
-  node.alignd = *std::move(alignd);
-  Result<std::optional<kubelet::Record>> record = kubelet::ReadRecord(node.files);
-  if (!record.ok()) return record.error();
-  node.record = *std::move(record);
-  if (node.kubelet.unit && !node.kubelet.distribution) {
-    node.problems = Compare(node.files, node.kubelet, node.alignd, node.Runtime());
-  }
-  return node;
-}
-
-void PrintProblems(const std::vector<Disagreement>& problems, std::ostream& out) {
-  if (problems.empty()) return;
-  out << "problems:\n";
-  for (const Disagreement& problem : problems) {
-    out << "  " << problem.what << "\n    What to do: " << problem.remedy << '\n';
-  }
-}
-
-std::string StateOf(const KubeletNode& node) {
-  if (node.record && !node.record->complete) return "interrupted";
-  if (node.kubelet.distribution) return "by-hand";
-  if (!node.kubelet.unit) return "no-kubelet";
-  return node.Attached() ? "attached" : "not-attached";
-}
-
-void PrintKubeletStatus(const KubeletNode& node, std::ostream& out) {
-  const kubelet::Setup& setup = node.kubelet;
-  const std::string state = StateOf(node);
-  out << "state: " << state << '\n';
-  if (state == "interrupted") {
-    out << "  What to do: run `alignctl kubelet attach` or `alignctl kubelet detach` again\n";
-  }
-  if (setup.distribution) {
-    out << "distribution: " << setup.distribution->name << '\n'
-        << "  What to do: " << setup.distribution->by_hand << '\n';
-    return;
-  }
-  if (!setup.unit) {
-    out << "  there is no unit " << setup.unit_name << " on this node (--unit)\n";
-    return;
-  }
-  out << "endpoint: " << setup.endpoint << " (" << DescribeSource(setup) << ")\n"
-      << "unit: " << setup.unit_name << '\n';
-  for (const std::string& file : setup.unit->files) out << "  " << file << '\n';
-  if (!setup.config_file.empty()) out << "configuration: " << setup.config_file << '\n';
-  if (setup.process) {
-    out << "process: " << setup.process->pid
-        << (node.RestartNeeded() ? ", which still uses the earlier settings: restart the kubelet\n"
-                                 : "\n");
-  }
-  if (node.record) {
-    out << "changed by alignctl:\n";
-    for (const Change& change : node.record->changes) out << "  " << change.path << '\n';
-  }
-  PrintProblems(node.problems, out);
-}
-
-std::string KubeletJson(const KubeletNode& node) {
-  const kubelet::Setup& setup = node.kubelet;
-  nlohmann::ordered_json status = {{"state", StateOf(node)}};
-  if (setup.distribution) {
-    status["distribution"] = {{"name", setup.distribution->name},
-                              {"byHand", setup.distribution->by_hand}};
-  }
-  if (setup.unit) {
-    status["unit"] = {{"name", setup.unit_name}, {"files", setup.unit->files}};
-    status["configFile"] = setup.config_file;
-    status["endpoint"] = setup.endpoint;
-    status["source"] = DescribeSource(setup);
-  }
-  if (setup.process) {
-    status["process"] = {{"pid", setup.process->pid}, {"restartNeeded", node.RestartNeeded()}};
-  }
-  status["changed"] = nlohmann::json::array();
-  if (node.record) {
-    for (const Change& change : node.record->changes) status["changed"].push_back(change.path);
-  }
-  status["problems"] = nlohmann::json::array();
-  for (const Disagreement& problem : node.problems) {
-    status["problems"].push_back(
-        {{"what", problem.what}, {"remedy", problem.remedy}, {"dangerous", problem.dangerous}});
-  }
-  return status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 Result<int> KubeletStatus(const KubeletOptions& options, std::ostream& out) {
-  const Result<KubeletNode> node = LookAtNode(options);
+  const Result<KubeletNode> node = LookAtKubelet(options.root, options.unit);
   if (!node.ok()) return node.error();
   if (IsData(options.output)) {
     out << AsData(KubeletJson(*node), options.output);
   } else {
-    PrintKubeletStatus(*node, out);
+    PrintKubelet(*node, out);
   }
-  const bool good =
-      StateOf(*node) == "attached" && node->problems.empty() && !node->RestartNeeded();
+  const bool good = node->State() == "attached" && node->problems.empty() && !node->RestartNeeded();
   return good ? kSuccess : kFailure;
 }
 
@@ -265,13 +152,13 @@ Result<int> StayAttached(const KubeletOptions& options, const KubeletNode& node,
 }
 
 Result<int> AttachKubelet(const KubeletOptions& options, std::ostream& out) {
-  Result<KubeletNode> node = LookAtNode(options);
+  Result<KubeletNode> node = LookAtKubelet(options.root, options.unit);
   if (!node.ok()) return node.error();
   if (node->record && !node->record->complete) {
     const Result<bool> undone = UndoInterrupted(options, *node, out);
     if (!undone.ok()) return undone.error();
     if (!*undone) return options.dry_run ? kSuccess : kFailure;
-    node = LookAtNode(options);
+    node = LookAtKubelet(options.root, options.unit);
     if (!node.ok()) return node.error();
   }
   if (const Result<Done> may = RequireAttachable(*node); !may.ok()) return may.error();
@@ -301,7 +188,7 @@ Result<int> AttachKubelet(const KubeletOptions& options, std::ostream& out) {
 }
 
 Result<int> NothingToDetach(const KubeletOptions& options, std::ostream& out) {
-  const Result<KubeletNode> node = LookAtNode(options);
+  const Result<KubeletNode> node = LookAtKubelet(options.root, options.unit);
   if (!node.ok()) return node.error();
   if (node->kubelet.unit && !node->kubelet.distribution && node->Attached()) {
     return Error{ErrorCode::kInvalidArgument,

@@ -84,12 +84,6 @@ void AddSocketOption(CLI::App& command, std::string& socket) {
   command.add_option("--socket", socket, "alignd's control socket")->capture_default_str();
 }
 
-void AddExamples(CLI::App& command, const std::vector<std::string>& examples) {
-  std::string footer = "Examples:";
-  for (const std::string& example : examples) footer += "\n  " + example;
-  command.footer(footer);
-}
-
 bool IsData(std::string_view format) { return format == "json" || format == "yaml"; }
 
 std::string AsData(const std::string& json, std::string_view format) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/command_line.h"
+
 namespace alignd::cli {
 
 // The option -o, --output. `format` has one of text, wide, json, yaml once the options are parsed.
@@ -17,8 +19,7 @@ void AddOutputOption(CLI::App& command, std::string& format);
 // The option --socket.
 void AddSocketOption(CLI::App& command, std::string& socket);
 
-// Examples below the help of a command, one a line.
-void AddExamples(CLI::App& command, const std::vector<std::string>& examples);
+using daemon::AddExamples;
 
 // Whether the format is for programs: json or yaml.
 bool IsData(std::string_view format);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <ostream>
 
+#include "daemon/command_line.h"
 #include "host/printable.h"
 
 namespace alignd::cli {
@@ -19,7 +20,7 @@ Result<int> RunPrintable(const Action& action, std::ostream& out) {
 
 std::unique_ptr<CLI::App> MakeProgram(const std::vector<Command>& commands, Action& action) {
   auto app = std::make_unique<CLI::App>("Inspects a node, and alignd on it.", "alignctl");
-  app->set_version_flag("--version", "alignctl " ALIGND_VERSION);
+  daemon::SetUpProgram(*app);
   app->require_subcommand(1);
   app->footer(
       "Exit status: 0 done, yes or healthy; 1 not done, no or degraded; 2 alignd does not answer, "

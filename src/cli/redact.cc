@@ -12,20 +12,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr char kRemoved[] = "removed by alignctl gather";
-
 std::string TextOfJson(const ordered_json& json) {
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
-
-bool IsSecretName(std::string name) {
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (name.ends_with("file") || name.ends_with("path")) return false;
-  static constexpr std::array<std::string_view, 7> kWords = {
-      "token",         "secret", "password",    "credential",
-      "authorization", "apikey", "staticpodurl"};  // the URL may have a password or a token
-  return std::ranges::any_of(
-      kWords, [&name](std::string_view word) { return name.find(word) != std::string::npos; });
 }
 
 // Replaces the values of all members whose name `is_secret`, at any depth.
@@ -42,6 +30,17 @@ void Remove(ordered_json& json, const IsSecret& is_secret) {
 }
 
 }  // namespace
+
+bool IsSecretName(std::string_view given) {
+  std::string name(given);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (name.ends_with("file") || name.ends_with("path")) return false;
+  static constexpr std::array<std::string_view, 7> kWords = {
+      "token",         "secret", "password",    "credential",
+      "authorization", "apikey", "staticpodurl"};  // the URL may have a password or a token
+  return std::ranges::any_of(
+      kWords, [&name](std::string_view word) { return name.find(word) != std::string::npos; });
+}
 
 Result<std::string> WithoutPluginAnswers(std::string_view checkpoint) {
   ordered_json json = ordered_json::parse(checkpoint, nullptr, /*allow_exceptions=*/false);

@@ -14,9 +14,15 @@ namespace alignd::cli {
 Result<std::string> WithoutPluginAnswers(std::string_view checkpoint);
 
 // A configuration (YAML or JSON) as JSON, without the values whose name says that they are secret:
-// those with token, secret, password, credential, authorization or apikey in them, and
-// staticPodURLHeader. Names that end in "File" or "Path" keep their values.
+// those with token, secret, password, credential, authorization or apikey in them, staticPodURL
+// and staticPodURLHeader. Names that end in "File" or "Path" keep their values.
 // Errors: as YamlToJson.
 Result<std::string> WithoutSecrets(std::string_view config);
+
+// Whether the name of a field or a flag says that its value is secret, as above.
+bool IsSecretName(std::string_view name);
+
+// In place of a value that is left out.
+inline constexpr char kRemoved[] = "removed by alignctl gather";
 
 }  // namespace alignd::cli

@@ -83,16 +83,23 @@ void PrintPolicies(const v1::GetStatusResponse& status, std::ostream& out) {
 int CountOf(const std::string& cpus) { return CpuSet::Parse(cpus)->Count(); }
 
 // One character for each CPU, up to kMaxBar; beyond that in proportion, with at least one character
-// for each kind that there is.
+// for each kind that there is. The largest kind takes what rounding leaves, so that a long bar has
+// kMaxBar characters.
 std::string BarOf(int exclusive, int free, int reserved) {
   constexpr int kMaxBar = 40;
   const std::array<std::pair<char, int>, 3> kinds = {
       {{'r', reserved}, {'#', exclusive}, {'.', free}}};
   const int all = exclusive + free + reserved;
+  const auto width_of = [all](int count) {
+    return all <= kMaxBar ? count : std::max(count > 0 ? 1 : 0, count * kMaxBar / all);
+  };
+  const int missing =
+      std::min(all, kMaxBar) - width_of(exclusive) - width_of(free) - width_of(reserved);
+  const auto largest = std::ranges::max_element(kinds, {}, &std::pair<char, int>::second);
   std::string bar;
-  for (const auto& [letter, count] : kinds) {
-    const int wide = all <= kMaxBar ? count : std::max(count > 0 ? 1 : 0, count * kMaxBar / all);
-    bar += std::string(static_cast<size_t>(wide), letter);
+  for (auto kind = kinds.begin(); kind != kinds.end(); ++kind) {
+    const int wide = width_of(kind->second) + (kind == largest ? missing : 0);
+    bar += std::string(static_cast<size_t>(wide), kind->first);
   }
   return bar;
 }

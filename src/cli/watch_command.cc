@@ -23,8 +23,9 @@ struct WatchOptions {
 };
 
 // Ends with an error of `out`: its reader has gone. A daemon that does not answer is shown, and
-// asked again.
+// asked again; the exit status is that of the last look.
 Result<int> Watch(const WatchOptions& options, std::ostream& out) {
+  bool answered = true;
   for (int64_t shown = 0; options.count == 0 || shown < options.count; ++shown) {
     if (shown > 0) std::this_thread::sleep_for(std::chrono::seconds(options.interval_s));
     const auto status = control::ControlClient(options.socket).GetStatus();
@@ -33,14 +34,15 @@ Result<int> Watch(const WatchOptions& options, std::ostream& out) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     out << IsoTime(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) << ", every "
         << options.interval_s << "s, Ctrl-C ends\n";
-    if (status.ok()) {
+    answered = status.ok();
+    if (answered) {
       PrintStatus(*status, /*wide=*/false, out);
     } else {
       out << Coloured{Colour::kRed, status.error().Text()} << '\n';
     }
     if (!out.flush()) break;
   }
-  return kSuccess;
+  return answered ? kSuccess : kNoAnswer;
 }
 
 }  // namespace
@@ -52,7 +54,11 @@ void AddWatchCommand(CLI::App& app, Action& action) {
   command->add_option("-n,--interval", options->interval_s, "Seconds between two looks")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
-  command->add_option("--count", options->count, "End after this number of looks; 0: go on")
+  command
+      ->add_option(
+          "--count", options->count,
+          "End after this number of looks; 0: go on; exit status 2 if alignd does not answer "
+          "the last one")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   AddExamples(*command, {"alignctl watch", "alignctl watch -n 10"});

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 
+#include "alignd/pod/kubernetes_pod.h"
 #include "cli/output.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
@@ -41,6 +42,10 @@ Result<control::v1::WhyNotRequest> RequestOf(const WhyNotOptions& options) {
                      " bytes as JSON; at most " + std::to_string(kMaxManifestBytes) +
                      " can be sent to alignd",
                  "remove what is no resource request, such as metadata and env"};
+  }
+  // As alignd does it. Its error could not name the file.
+  if (const Result<Pod> pod = ParseKubernetesPod(*json); !pod.ok()) {
+    return host::ContentError(pod.error(), options.file);
   }
   request.set_manifest(*std::move(json));
   return request;

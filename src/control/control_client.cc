@@ -19,8 +19,9 @@ namespace alignd::control {
 namespace {
 
 // The error of a call that has failed.
-Error Explained(const grpc::Status& status, const std::string& endpoint) {
-  Error error = rpc::ToError(status, "alignd at " + endpoint);
+Error Explained(const grpc::Status& status, const std::string& endpoint,
+                const std::string& option) {
+  Error error = rpc::ToError(status, "alignd at " + endpoint, "alignd");
   // Of Bypass and of changes of the configuration. alignd has answered, and its text has the
   // remedy.
   if (status.error_code() == grpc::StatusCode::ABORTED ||
@@ -35,27 +36,34 @@ Error Explained(const grpc::Status& status, const std::string& endpoint) {
     error.remedy.clear();  // likewise
     return error;
   }
-  error.remedy = error.code == ErrorCode::kUnavailable
-                     ? "check that alignd runs and that you have access to its socket (--socket)"
-                     : "see alignd's log, and check that --socket is alignd's control socket";
+  error.remedy =
+      error.code == ErrorCode::kUnavailable
+          ? "check that alignd runs and that you have access to its socket (" + option + ")"
+          : "see alignd's log, and check that " + option + " is alignd's control socket";
   return error;
 }
 
+struct Peer {
+  const std::string& endpoint;
+  std::chrono::milliseconds timeout;
+  const std::string& option;
+};
+
 // `call`: the method of the stub.
 template <typename Request, typename Response>
-Result<Response> Ask(const std::string& endpoint, std::chrono::milliseconds timeout,
+Result<Response> Ask(const Peer& alignd,
                      grpc::Status (v1::Control::Stub::*call)(grpc::ClientContext*, const Request&,
                                                              Response*),
                      const Request& request) {
-  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(endpoint);
+  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(alignd.endpoint);
   if (!channel.ok()) return channel.error();
   const std::unique_ptr<v1::Control::Stub> stub = v1::Control::NewStub(*channel);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + timeout);
+  context.set_deadline(std::chrono::system_clock::now() + alignd.timeout);
   Response response;
   const grpc::Status status = (stub.get()->*call)(&context, request, &response);
   if (status.ok()) return response;
-  return Explained(status, endpoint);
+  return Explained(status, alignd.endpoint, alignd.option);
 }
 
 }  // namespace
@@ -64,7 +72,7 @@ Result<v1::GetStatusResponse> ControlClient::GetStatus(bool list_devices) const 
   v1::GetStatusRequest request;
   request.set_list_devices(list_devices);
   auto response = Ask<v1::GetStatusRequest, v1::GetStatusResponse>(
-      endpoint_, timeout_, &v1::Control::Stub::GetStatus, request);
+      {endpoint_, timeout_, option_}, &v1::Control::Stub::GetStatus, request);
   if (!response.ok()) return response.error();
   std::vector<std::string> lists = {response->reserved_cpus()};
   for (const v1::NumaNode& node : response->numa()) {
@@ -90,7 +98,7 @@ Result<v1::ExplainResponse> ControlClient::Explain(const std::string& pod, uint3
   v1::ExplainRequest request;
   request.set_pod(pod);
   request.set_limit(limit);
-  return Ask<v1::ExplainRequest, v1::ExplainResponse>(endpoint_, timeout_,
+  return Ask<v1::ExplainRequest, v1::ExplainResponse>({endpoint_, timeout_, option_},
                                                       &v1::Control::Stub::Explain, request);
 }
 
@@ -98,17 +106,17 @@ Result<v1::BypassResponse> ControlClient::Bypass(v1::BypassRequest::Action actio
   v1::BypassRequest request;
   request.set_action(action);
   // It can take two listings of the runtime.
-  return Ask<v1::BypassRequest, v1::BypassResponse>(endpoint_, timeout_ + timeout_,
+  return Ask<v1::BypassRequest, v1::BypassResponse>({endpoint_, timeout_ + timeout_, option_},
                                                     &v1::Control::Stub::Bypass, request);
 }
 
 Result<v1::ListPodsResponse> ControlClient::ListPods() const {
-  return Ask<v1::ListPodsRequest, v1::ListPodsResponse>(endpoint_, timeout_,
+  return Ask<v1::ListPodsRequest, v1::ListPodsResponse>({endpoint_, timeout_, option_},
                                                         &v1::Control::Stub::ListPods, {});
 }
 
 Result<v1::GetConfigResponse> ControlClient::GetConfig() const {
-  return Ask<v1::GetConfigRequest, v1::GetConfigResponse>(endpoint_, timeout_,
+  return Ask<v1::GetConfigRequest, v1::GetConfigResponse>({endpoint_, timeout_, option_},
                                                           &v1::Control::Stub::GetConfig, {});
 }
 
@@ -127,29 +135,29 @@ Result<v1::GetTopologyResponse> ControlClient::GetTopology(const std::string& na
   const grpc::Status status =
       rpc::CallUnaryAndWait(*channel, &context, kGetTopology, request, &response);
   if (status.ok()) return response;
-  return Explained(status, endpoint_);
+  return Explained(status, endpoint_, option_);
 }
 
 Result<v1::ChangeResponse> ControlClient::PlanChange(const v1::ChangeRequest& request) const {
-  return Ask<v1::ChangeRequest, v1::ChangeResponse>(endpoint_, timeout_,
+  return Ask<v1::ChangeRequest, v1::ChangeResponse>({endpoint_, timeout_, option_},
                                                     &v1::Control::Stub::PlanChange, request);
 }
 
 Result<v1::ChangeResponse> ControlClient::ApplyChange(const v1::ChangeRequest& request) const {
-  return Ask<v1::ChangeRequest, v1::ChangeResponse>(endpoint_, timeout_,
+  return Ask<v1::ChangeRequest, v1::ChangeResponse>({endpoint_, timeout_, option_},
                                                     &v1::Control::Stub::ApplyChange, request);
 }
 
 Result<v1::GetChangeResponse> ControlClient::GetChange(uint64_t change) const {
   v1::GetChangeRequest request;
   request.set_change(change);
-  return Ask<v1::GetChangeRequest, v1::GetChangeResponse>(endpoint_, timeout_,
+  return Ask<v1::GetChangeRequest, v1::GetChangeResponse>({endpoint_, timeout_, option_},
                                                           &v1::Control::Stub::GetChange, request);
 }
 
 Result<v1::WhyNotResponse> ControlClient::WhyNot(const v1::WhyNotRequest& request) const {
-  return Ask<v1::WhyNotRequest, v1::WhyNotResponse>(endpoint_, timeout_, &v1::Control::Stub::WhyNot,
-                                                    request);
+  return Ask<v1::WhyNotRequest, v1::WhyNotResponse>({endpoint_, timeout_, option_},
+                                                    &v1::Control::Stub::WhyNot, request);
 }
 
 }  // namespace alignd::control

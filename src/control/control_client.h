@@ -13,13 +13,15 @@
 namespace alignd::control {
 
 inline constexpr char kDefaultSocket[] = "unix:///run/alignd/control.sock";
+inline constexpr std::chrono::seconds kDefaultPatience{10};
 
 // A value. Each call blocks until alignd answers, at most for `timeout`.
 class ControlClient {
  public:
-  explicit ControlClient(std::string endpoint,
-                         std::chrono::milliseconds timeout = std::chrono::seconds(10))
-      : endpoint_(std::move(endpoint)), timeout_(timeout) {}
+  // `option`: of the program, with which the endpoint is set.
+  explicit ControlClient(std::string endpoint, std::chrono::milliseconds timeout = kDefaultPatience,
+                         std::string option = "--socket")
+      : endpoint_(std::move(endpoint)), timeout_(timeout), option_(std::move(option)) {}
 
   // The CPU lists of the answer are valid. `list_devices`: with the devices of each resource.
   // Errors: kUnavailable if no alignd listens on the socket; kInvalidArgument as rpc::SocketPath;
@@ -59,6 +61,7 @@ class ControlClient {
  private:
   std::string endpoint_;
   std::chrono::milliseconds timeout_;
+  std::string option_;
 };
 
 }  // namespace alignd::control

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cri/shared_pool_handlers.h"
+#include "daemon/command_line.h"
 #include "metrics/listen_address.h"
 #include "rpc/unix_socket.h"
 
@@ -63,7 +64,7 @@ constexpr char kDescription[] =
 void AddOptions(CLI::App& app, Values& values) {
   auto& [options, runtime_timeout_ms, plugin_durations, compatibility, pod_policies, on_bad_state,
          on_refusal, mirror, mirror_rules] = values;
-  app.set_version_flag("--version", ALIGND_VERSION);
+  SetUpProgram(app);
   app.add_option("--config", options.config,
                  "KubeletConfiguration (YAML or JSON); if not given, the kubelet's defaults")
       ->check(CLI::ExistingFile);
@@ -242,11 +243,11 @@ void AddOptions(CLI::App& app, Values& values) {
       ->check(CLI::IsMember({"text", "json"}))
       ->needs(check)
       ->capture_default_str();
-  app.footer(
-      "Examples:\n"
-      "  alignd --config /var/lib/kubelet/config.yaml\n"
-      "  alignd --check --config /etc/alignd/kubelet-config.yaml\n"
-      "  alignd --config /etc/alignd/config.yaml --mirror preferred --log-level debug\n"
+  AddExamples(
+      app,
+      {"alignd --config /var/lib/kubelet/config.yaml",
+       "alignd --check --config /etc/alignd/kubelet-config.yaml",
+       "alignd --config /etc/alignd/config.yaml --mirror preferred --log-level debug"},
       "Exit status: 0 stopped by a signal; 1 it cannot start, see its log; 2 the command line is "
       "wrong.");
 }

@@ -1,11 +1,10 @@
 #include "daemon/start_line.h"
 
-#include <alignd_commit.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 
+#include "daemon/command_line.h"
 #include "reconcile/assigned_containers.h"
 
 namespace alignd::daemon {
@@ -47,9 +46,7 @@ std::string StartLine(const Options& options, const admission::Node& node,
                       const admission::NodeState& restored) {
   const KubeletConfig& config = node.config;
   const std::string reserved = node.cpu ? node.cpu->reserved.ToString() : "";
-  return "alignd " ALIGND_VERSION " (commit " ALIGND_COMMIT
-         ") starts"
-         " | cpuManagerPolicy " +
+  return VersionOf("alignd") + " starts | cpuManagerPolicy " +
          DescribePolicy(ToString(config.cpu_manager_policy), config.cpu_manager_policy_options) +
          " | memoryManagerPolicy " + std::string(ToString(config.memory_manager_policy)) +
          " | topologyManagerPolicy " +

@@ -15,6 +15,7 @@
 #include "apiserver/api_credential.h"
 #include "control/control_client.h"
 #include "daemon/async_log.h"
+#include "daemon/command_line.h"
 #include "daemon/log_sinks.h"
 #include "events/events_options.h"
 #include "events/reporter.h"
@@ -44,11 +45,13 @@ int main(int argc, char** argv) {
                        daemon::MakeLogSink(daemon::ChooseLogFormat(
                            options->log_format, STDOUT_FILENO, std::getenv("JOURNAL_STREAM"))));
 
-  spdlog::info("alignd-events " ALIGND_VERSION ": reports {} to {} as node {}",
+  spdlog::info("{}: reports {} to {} as node {}", daemon::VersionOf("alignd-events"),
                options->control_socket,
                options->in_cluster ? "the API server of this pod's cluster"
                                    : "the API server of " + options->kubeconfig.string(),
                options->node_name);
+  const control::ControlClient client(options->control_socket, control::kDefaultPatience,
+                                      "--control-socket");
   const auto connect = [&]() -> Result<apiserver::ApiCall> {
     const auto credential = Credential(*options);
     if (!credential.ok()) return credential.error();
@@ -64,8 +67,7 @@ int main(int argc, char** argv) {
     publisher.emplace(
         options->node_name,
         [&](const std::string& known_version, std::chrono::milliseconds wait) {
-          return control::ControlClient(options->control_socket)
-              .GetTopology(options->node_name, known_version, wait);
+          return client.GetTopology(options->node_name, known_version, wait);
         },
         connect);
     // A thread of its own: neither waits for the other's calls of the API server.
@@ -74,8 +76,7 @@ int main(int argc, char** argv) {
     });
   }
   events::Reporter reporter(
-      options->node_name,
-      [&] { return control::ControlClient(options->control_socket).GetStatus(); }, connect);
+      options->node_name, [&] { return client.GetStatus(); }, connect);
   for (;;) {
     if (!options->no_events) reporter.Look(std::chrono::steady_clock::now());
     log.ReportLostLines();

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "control/control_client.h"
+#include "daemon/command_line.h"
 #include "events/pod_event.h"
 #include "host/node_name.h"
 
@@ -19,7 +20,7 @@ constexpr int kWrongCommandLine = 2;
 
 // `options` and `interval_s` outlive `app`.
 void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s) {
-  app.set_version_flag("--version", ALIGND_VERSION);
+  daemon::SetUpProgram(app);
   app.add_option("--kubeconfig", options.kubeconfig,
                  "Credential for the API server. It is read anew before each report.")
       ->capture_default_str();
@@ -42,6 +43,10 @@ void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s
   app.add_option("--log-format", options.log_format, "Form of the log, as of alignd")
       ->check(CLI::IsMember(std::set<std::string>{"auto", "journal", "text", "json"}))
       ->capture_default_str();
+  daemon::AddExamples(app,
+                      {"alignd-events", "alignd-events --in-cluster --node-name worker-1",
+                       "alignd-events --topology --no-events --kubeconfig /etc/alignd/events.conf"},
+                      "Exit status: 0 stopped by a signal; 2 the command line is wrong.");
 }
 
 }  // namespace

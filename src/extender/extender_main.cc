@@ -20,6 +20,7 @@
 #include "cli/fleet_input.h"
 #include "cli/parallel.h"
 #include "daemon/async_log.h"
+#include "daemon/command_line.h"
 #include "daemon/log_sinks.h"
 #include "extender/cluster_feed.h"
 #include "extender/extender.h"
@@ -164,7 +165,7 @@ int main(int argc, char** argv) {
   }
   metrics::ListenAddress served = options->listen;
   served.port = (*server)->port();
-  spdlog::info("alignd-extender " ALIGND_VERSION ": serves {} at {}",
+  spdlog::info("{}: serves {} at {}", daemon::VersionOf("alignd-extender"),
                options->tls.certificate.empty() ? "HTTP" : "HTTPS", served.ToString());
   if (options->tls.client_ca.empty() && !served.ip.starts_with("127.") && served.ip != "::1") {
     spdlog::warn(

@@ -10,6 +10,7 @@
 
 #include "alignd/config/go_duration.h"
 #include "alignd/placement/score.h"
+#include "daemon/command_line.h"
 
 namespace alignd::extender {
 namespace {
@@ -58,7 +59,7 @@ void AddElectionOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
 
 // `options` and `texts` outlive `app`.
 void AddExtenderOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
-  app.set_version_flag("--version", ALIGND_VERSION);
+  daemon::SetUpProgram(app);
   app.add_option("--nodes", options.sources.nodes,
                  "Nodes, as for `alignctl fit`: files and directories. They are read again when "
                  "they change; repeatable")
@@ -106,6 +107,14 @@ void AddExtenderOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
   app.add_option("--log-format", options.log_format, "Form of the log, as of alignd")
       ->check(CLI::IsMember(std::set<std::string>{"auto", "journal", "text", "json"}))
       ->capture_default_str();
+  daemon::AddExamples(
+      app,
+      {"alignd-extender --in-cluster --nodes-per-pod 3",
+       "alignd-extender --kubeconfig /etc/kubernetes/scheduler.conf --score MostAllocated",
+       "alignd-extender --nodes /etc/alignd/fleet --config kubelet-config.yaml --listen "
+       "[::1]:10273"},
+      "Exit status: 0 stopped by a signal; 1 it cannot serve, see its log; 2 the command line is "
+      "wrong.");
 }
 
 std::chrono::milliseconds DurationOf(const char* option, const std::string& text) {

@@ -120,29 +120,41 @@ void CompareReserved(const Settings& kubelet, const AligndSetup& alignd,
            alignd.config_file + ", and restart both"});
 }
 
+// What to do for a policy: where it is set, it is to be `none`.
+std::string SetPolicy(const Setup& setup, const std::string& flag, const std::string& field,
+                      const std::string& none) {
+  if (LastFlag(setup.words, flag)) {
+    return "set " + flag + "=" + none + ": the kubelet has " + DescribeFlag(setup, flag) +
+           ", which overrides its configuration";
+  }
+  const auto file = setup.field_files.find(field);
+  return "set " + field + ": " + none + " in " +
+         (file == setup.field_files.end() ? setup.config_file : file->second);
+}
+
 void ComparePolicies(const FileView& files, const Setup& setup, const Settings& kubelet,
                      std::vector<Disagreement>& found) {
-  const std::string where = setup.config_file.empty() ? "the kubelet's flags" : setup.config_file;
   const std::string cpu = kubelet.Text("--cpu-manager-policy", "cpuManagerPolicy", "none");
   if (cpu != "none") {
     found.push_back({"the kubelet manages CPUs itself: cpuManagerPolicy is " + cpu,
-                     "set cpuManagerPolicy: none in " + where +
+                     SetPolicy(setup, "--cpu-manager-policy", "cpuManagerPolicy", "none") +
                          "; to keep the assignments of running pods, follow docs/moving.md",
                      true});
   }
   const std::string memory = kubelet.Text("--memory-manager-policy", "memoryManagerPolicy", "None");
   if (memory != "None") {
     found.push_back({"the kubelet manages memory itself: memoryManagerPolicy is " + memory,
-                     "set memoryManagerPolicy: None in " + where +
+                     SetPolicy(setup, "--memory-manager-policy", "memoryManagerPolicy", "None") +
                          "; to keep the assignments of running pods, follow docs/moving.md",
                      true});
   }
   const std::string topology =
       kubelet.Text("--topology-manager-policy", "topologyManagerPolicy", "none");
   if (topology != "none") {
-    found.push_back({"the kubelet aligns devices itself: topologyManagerPolicy is " + topology +
-                         ", and it can refuse pods that alignd would admit",
-                     "set topologyManagerPolicy: none in " + where});
+    found.push_back(
+        {"the kubelet aligns devices itself: topologyManagerPolicy is " + topology +
+             ", and it can refuse pods that alignd would admit",
+         SetPolicy(setup, "--topology-manager-policy", "topologyManagerPolicy", "none")});
   }
   const auto state = files.Read("/var/lib/kubelet/cpu_manager_state");
   if (cpu == "none" && state.ok() && *state) {

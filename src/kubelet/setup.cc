@@ -73,9 +73,31 @@ Result<Done> TakeConfig(const FileView& files, Setup& setup) {
     if (!config.ok()) return config.error();
     all.merge_patch(*config);
     TakeEndpoint(*config, path, setup);
+    for (const auto& [field, value] : config->items()) setup.field_files[field] = path;
   }
   setup.config_json = all.dump(-1, ' ', false, json::error_handler_t::replace);
   return Done{};
+}
+
+// Where the last `flag` of the command line stands.
+struct FlagPlace {
+  std::string variable;  // empty: in ExecStart=
+  std::string file;
+
+  std::string Describe(const std::string& flag) const {
+    return flag + " in " + (variable.empty() ? "ExecStart=" : variable) + " of " + file;
+  }
+};
+
+FlagPlace PlaceOf(const Unit& unit, const std::string& flag) {
+  FlagPlace place{"", unit.exec_start_file};
+  for (const Unit::Word& word : unit.CommandLine()) {
+    if (word.text != flag && !word.text.starts_with(flag + "=")) continue;
+    const auto variable = unit.variables.find(word.variable);
+    const bool is_set = variable != unit.variables.end();
+    place = {word.variable, is_set ? variable->second.file : unit.exec_start_file};
+  }
+  return place;
 }
 
 void TakeFlag(Setup& setup) {
@@ -83,14 +105,9 @@ void TakeFlag(Setup& setup) {
   if (!value) return;
   setup.endpoint = *value;
   setup.source = Setup::Source::kFlag;
-  setup.file = setup.unit->exec_start_file;
-  for (const Unit::Word& word : setup.unit->CommandLine()) {
-    if (!word.text.starts_with(kEndpointFlag)) continue;
-    setup.variable = word.variable;
-    const auto variable = setup.unit->variables.find(word.variable);
-    const bool is_set = variable != setup.unit->variables.end();
-    setup.file = is_set ? variable->second.file : setup.unit->exec_start_file;
-  }
+  FlagPlace place = PlaceOf(*setup.unit, kEndpointFlag);
+  setup.variable = std::move(place.variable);
+  setup.file = std::move(place.file);
 }
 
 // From /proc/PID/stat (field 22, in ticks after the boot) and the boot time in /proc/stat.
@@ -167,8 +184,11 @@ std::string DescribeSource(const Setup& setup) {
     case Setup::Source::kFlag:
       break;
   }
-  return std::string(kEndpointFlag) + " in " +
-         (setup.variable.empty() ? "ExecStart=" : setup.variable) + " of " + setup.file;
+  return FlagPlace{setup.variable, setup.file}.Describe(kEndpointFlag);
+}
+
+std::string DescribeFlag(const Setup& setup, const std::string& flag) {
+  return PlaceOf(*setup.unit, flag).Describe(flag);
 }
 
 Result<Setup> FindSetup(const FileView& files, const std::string& unit_name) {

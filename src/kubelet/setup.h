@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,9 +36,10 @@ struct Setup {
   std::vector<std::string> words;  // of the command line
   std::optional<Distribution> distribution;
 
-  std::string config_file;  // --config; empty: none
-  std::string config_dir;   // --config-dir; empty: none
-  std::string config_json;  // all of them together
+  std::string config_file;                         // --config; empty: none
+  std::string config_dir;                          // --config-dir; empty: none
+  std::string config_json;                         // all of them together
+  std::map<std::string, std::string> field_files;  // by field, the file that decides it
 
   std::string endpoint = kDefaultEndpoint;
   Source source = Source::kDefault;
@@ -63,6 +65,10 @@ bool RestartNeeded(const FileView& files, const Setup& setup);
 
 // "the flag --container-runtime-endpoint in KUBELET_EXTRA_ARGS of /etc/default/kubelet".
 std::string DescribeSource(const Setup& setup);
+
+// "--cpu-manager-policy in KUBELET_EXTRA_ARGS of /etc/default/kubelet": where the last `flag` of
+// the command line stands. The command line has it.
+std::string DescribeFlag(const Setup& setup, const std::string& flag);
 
 // Whether two endpoints name the same socket: with or without unix://, below /run or /var/run.
 bool IsSameEndpoint(const std::string& a, const std::string& b);

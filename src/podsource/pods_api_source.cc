@@ -279,7 +279,7 @@ class PodsApiSource::Client {
       return Error{ErrorCode::kInternal, std::string(kSource) + ": " + status.error_message(),
                    "find the other programs that call the Pods API"};
     }
-    if (!status.ok()) return rpc::ToError(status, kSource);
+    if (!status.ok()) return rpc::ToError(status, kSource, "the kubelet");
     Result<Pod> pod = ParseV1Pod(bytes);
     if (!pod.ok()) return pod.error().In(kSource);
     if (pod->uid != uid) {

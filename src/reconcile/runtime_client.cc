@@ -21,6 +21,7 @@ namespace {
 namespace v1 = runtime::v1;
 using host::Escaped;
 
+constexpr char kProgram[] = "the container runtime";
 constexpr char kVersion1[] = "/runtime.v1.";
 constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.";
 // The annotation of an image that is a checkpoint of a container. Source: CRI-O
@@ -29,7 +30,7 @@ constexpr char kCheckpointKey[] = "io.kubernetes.cri-o.annotations.checkpoint.na
 
 Result<Done> ToResult(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return Done{};
-  return rpc::ToError(status, what);
+  return rpc::ToError(status, what, kProgram);
 }
 
 bool CanRun(v1::ContainerState state) {
@@ -244,7 +245,7 @@ void RuntimeClient::Connect(bool alpha, ListDone done) {
         if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && !alpha) {
           return Connect(/*alpha=*/true, std::move(done));
         }
-        if (!status.ok()) return done(rpc::ToError(status, "runtime: Version"));
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: Version", kProgram));
         {
           const MutexLock lock(mutex_);
           runtime_name_ = Escaped(version.runtime_name());
@@ -259,12 +260,13 @@ void RuntimeClient::ListSandboxes(ListDone done) {
       "ListPodSandbox", v1::ListPodSandboxRequest(),
       [this, done = std::move(done)](const grpc::Status& status,
                                      const v1::ListPodSandboxResponse& sandboxes) mutable {
-        if (!status.ok()) return done(rpc::ToError(status, "runtime: ListPodSandbox"));
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: ListPodSandbox", kProgram));
         stubs_->Call<v1::ListContainersRequest, v1::ListContainersResponse>(
             "ListContainers", v1::ListContainersRequest(),
             [sandboxes, done = std::move(done)](const grpc::Status& listed,
                                                 const v1::ListContainersResponse& containers) {
-              if (!listed.ok()) return done(rpc::ToError(listed, "runtime: ListContainers"));
+              if (!listed.ok())
+                return done(rpc::ToError(listed, "runtime: ListContainers", kProgram));
               done(ToListing(sandboxes, containers));
             });
       });
@@ -278,7 +280,7 @@ void RuntimeClient::ListSandbox(const std::string& sandbox_id,
       "ListContainers", request,
       [this, done = std::move(done)](const grpc::Status& status,
                                      const v1::ListContainersResponse& response) mutable {
-        if (!status.ok()) return done(rpc::ToError(status, "runtime: ListContainers"));
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: ListContainers", kProgram));
         auto asking = std::make_shared<ExitCodes>(std::move(done));
         for (const v1::Container& container : response.containers()) {
           asking->containers.push_back(
@@ -302,7 +304,7 @@ void RuntimeClient::AskExitCode(const std::shared_ptr<ExitCodes>& asking, size_t
                            const v1::ContainerStatusResponse& response) {
         if (status.ok()) asking->containers[next].exit_code = response.status().exit_code();
         if (!status.ok() && status.error_code() != grpc::StatusCode::NOT_FOUND) {
-          return asking->done(rpc::ToError(status, "runtime: ContainerStatus"));
+          return asking->done(rpc::ToError(status, "runtime: ContainerStatus", kProgram));
         }
         AskExitCode(asking, next + 1);
       });
@@ -336,7 +338,7 @@ void RuntimeClient::FindSpec(const std::string& container_id,
                                              const v1::ContainerStatusResponse& response) {
         const std::string what = "runtime: ContainerStatus of " + container_id;
         if (!status.ok()) {
-          done(rpc::ToError(status, what));
+          done(rpc::ToError(status, what, kProgram));
           return;
         }
         const auto info = response.info().find("info");
@@ -354,7 +356,7 @@ void RuntimeClient::IsCheckpoint(const std::string& image, std::function<void(Re
       [image, done = std::move(done)](const grpc::Status& status,
                                       const v1::ImageStatusResponse& response) {
         const std::string what = "runtime: ImageStatus of " + Escaped(image);
-        if (!status.ok()) return done(rpc::ToError(status, what));
+        if (!status.ok()) return done(rpc::ToError(status, what, kProgram));
         if (!response.has_image()) {
           return done(Error{ErrorCode::kNotFound, what + ": there is no such image",
                             "pull the image first"});
@@ -369,7 +371,7 @@ void RuntimeClient::FindCgroupDriver(std::function<void(Result<CgroupDriver>)> d
   stubs_->Call<v1::StatusRequest, v1::StatusResponse>(
       "Status", request,
       [done = std::move(done)](const grpc::Status& status, const v1::StatusResponse& response) {
-        if (!status.ok()) return done(rpc::ToError(status, "runtime: Status"));
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: Status", kProgram));
         const auto config = response.info().find("config");
         done(CgroupDriverInStatus(config == response.info().end() ? "" : config->second));
       });

@@ -208,8 +208,8 @@ void RuntimeEvents::OnEnd(const grpc::Status& status) {
     say = unserved && !std::exchange(said_unserved_, true);
     unserved_ = unserved && !lost_;
   }
-  const std::string why = std::string(rpc::NameOf(status.error_code())) + ": " +
-                          rpc::ToError(status, "GetContainerEvents").Text();
+  const std::string why =
+      std::string(rpc::NameOf(status.error_code())) + ": " + status.error_message();
   if (say) {
     spdlog::info(
         "the runtime serves no container events, so containers that are created at its own socket "

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 
 #include "host/printable.h"
 
@@ -27,7 +28,14 @@ grpc::StatusCode CodeOf(ErrorCode code) {
   return grpc::StatusCode::INTERNAL;
 }
 
-constexpr char kRemedy[] = "see in the log of that program why it returned this";
+// UNAVAILABLE is also the status of a connection that failed: nothing was returned then.
+std::string RemedyOf(ErrorCode code, std::string_view program) {
+  const std::string name(program);
+  if (code == ErrorCode::kUnavailable || code == ErrorCode::kDeadlineExceeded) {
+    return "check that " + name + " runs, and see its log";
+  }
+  return "see in the log of " + name + " why it returned this";
+}
 
 ErrorCode CodeOf(grpc::StatusCode code) {
   switch (code) {
@@ -87,8 +95,9 @@ std::string_view NameOf(grpc::StatusCode code) {
   return number < kNames.size() ? kNames.at(number) : "unknown gRPC status";
 }
 
-Error ToError(const grpc::Status& status, std::string_view context) {
-  return Error{CodeOf(status.error_code()), status.error_message(), kRemedy}.In(context);
+Error ToError(const grpc::Status& status, std::string_view context, std::string_view program) {
+  const ErrorCode code = CodeOf(status.error_code());
+  return Error{code, status.error_message(), RemedyOf(code, program)}.In(context);
 }
 
 }  // namespace alignd::rpc

@@ -23,6 +23,7 @@ grpc::Status ToStatus(const Refusal& refusal);
 std::string_view NameOf(grpc::StatusCode code);
 
 // The error for a peer's status that is not OK; the message is "<context>: <peer's message>".
-Error ToError(const grpc::Status& status, std::string_view context);
+// `program`: the peer, for what to do: "the container runtime".
+Error ToError(const grpc::Status& status, std::string_view context, std::string_view program);
 
 }  // namespace alignd::rpc

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "daemon/command_line.h"
 #include "simulator/command.h"
 #include "simulator/devices_command.h"
 #include "simulator/kubelet_command.h"
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
   constexpr Command kCommands[] = {AddDevicesCommand, AddKubeletCommand, AddRuntimeCommand};
 
   CLI::App app("Simulated runtime, kubelet and device plugins for alignd", "alignsim");
+  alignd::daemon::SetUpProgram(app);
   app.require_subcommand(1);
   alignd::simulator::Action action;
   for (const Command command : kCommands) command(app, action);

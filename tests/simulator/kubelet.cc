@@ -58,7 +58,7 @@ class Kubelet::Calls {
     Response response;
     const grpc::Status status =
         rpc::CallUnaryAndWait(channel_, &context, service + method, request, &response);
-    if (!status.ok()) return rpc::ToError(status, method);
+    if (!status.ok()) return rpc::ToError(status, method, "the program that serves the CRI socket");
     return response;
   }
 
@@ -259,7 +259,7 @@ Result<Done> Kubelet::PodStep(const ListedPod& pod, const v1::LinuxContainerReso
                           (status.error_code() == grpc::StatusCode::UNKNOWN &&
                            status.error_message().find("not implemented") != std::string::npos);
   if (status.ok() || is_missing) return Done{};
-  return rpc::ToError(status, method);
+  return rpc::ToError(status, method, "the program that serves the CRI socket");
 }
 
 Result<Done> Kubelet::Resize(const ListedPod& pod, const std::string& container, int64_t cpus,

@@ -96,8 +96,8 @@ TEST(Gather, WritesAnArchiveWithoutSecrets) {
   const std::string& text = unpacked->output;
   for (const char* const part :
        {"defaultCpuSet", "gpu0", R"("cpuManagerPolicy": "static")", "alignctl ", "NUMA node",
-        "cpu_manager_state: the checksum is correct",
-        "kubelet_internal_checkpoint: bad: ", "Not gathered:\nstatus.txt: "}) {
+        "cpu_manager_state: the checksum is correct", "kubelet_internal_checkpoint: bad: ",
+        "Not gathered:\nstatus.txt: ", "\nsettings.txt: ", "\nkubelet.txt\n", "(commit "}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
   EXPECT_EQ(text.find("CgpTRUNSRVQ9MTIz"), std::string::npos);
@@ -122,6 +122,22 @@ TEST(Gather, NamesALogThatIsCut) {
                                          std::chrono::seconds(60));
   ASSERT_TRUE(contents.ok()) << contents.error().Text();
   EXPECT_NE(contents->output.find("\nlog.txt (cut: "), std::string::npos) << contents->output;
+}
+
+TEST(Gather, ReplacesNoFile) {
+  const FakeTree tree{{"case.tar.gz", "kept"}};
+  std::filesystem::create_symlink("nowhere", tree.root() / "link");
+  for (const char* const name : {"case.tar.gz", "link"}) {
+    const testing::Printed printed =
+        testing::RunAlignctl(AllCommands(), {"gather", tree.root() / name, "--socket",
+                                             "unix://" + (tree.root() / "none.sock").string()});
+    EXPECT_EQ(printed.status, kFailure);
+    EXPECT_NE(printed.err.find(std::string(name) + " exists already: it is not replaced"),
+              std::string::npos)
+        << printed.err;
+  }
+  EXPECT_EQ(*host::ReadFile(tree.root() / "case.tar.gz"), "kept");
+  EXPECT_TRUE(std::filesystem::is_symlink(tree.root() / "link"));
 }
 
 TEST(Gather, FailsIfTheArchiveCannotBeWritten) {

@@ -289,6 +289,10 @@ TEST_F(ControlTest, PrintsTextAndJson) {
       Alignctl({"explain", "unknown", "--socket", socket(), "-o", "json"});
   EXPECT_EQ(unknown.out, "[]\n");
   EXPECT_EQ(unknown.status, cli::kFailure);
+  const testing::Printed text = Alignctl({"explain", "unknown", "--socket", socket()});
+  EXPECT_TRUE(text.out.starts_with("no decision about pod unknown is known\n  What to do: "))
+      << text.out;
+  EXPECT_EQ(text.status, cli::kFailure);
 }
 
 TEST_F(ControlTest, TheExitStatusOfStatusIsTheHealthOfTheNode) {
@@ -442,8 +446,31 @@ TEST_F(ControlTest, AManifestThatIsTooLongIsNotSent) {
       << why.err;
 }
 
+TEST_F(ControlTest, AManifestThatIsNoPodIsNamed) {
+  server.reset();  // it is not asked
+  const std::filesystem::path file = world.tree.root() / "bad.yaml";
+  std::ofstream(file) << "garbage\n";
+  const testing::Printed why = Alignctl({"why-not", "-f", file.string(), "--socket", socket()});
+  EXPECT_EQ(why.status, cli::kFailure);
+  EXPECT_TRUE(why.err.starts_with("alignctl: " + file.string() + ": ")) << why.err;
+  EXPECT_TRUE(why.err.ends_with("; correct the file, or name another one\n")) << why.err;
+}
+
+TEST_F(ControlTest, WatchEndsAsItsLastLook) {
+  const std::vector<std::string> once = {"watch", "--count", "1", "--socket", socket()};
+  EXPECT_EQ(Alignctl(once).status, cli::kSuccess);
+  server.reset();
+  const testing::Printed silent = Alignctl(once);
+  EXPECT_EQ(silent.status, cli::kNoAnswer);
+  EXPECT_NE(silent.out.find("check that alignd runs"), std::string::npos) << silent.out;
+}
+
 TEST_F(ControlTest, FailsWithARemedyIfAligndDoesNotRun) {
   server.reset();
+  const auto unreachable =
+      ControlClient(socket(), kDefaultPatience, "--control-socket").GetStatus();
+  EXPECT_TRUE(unreachable.error().remedy.ends_with("its socket (--control-socket)"))
+      << unreachable.error().remedy;
   const testing::Printed status = Alignctl({"status", "--socket", socket()});
   EXPECT_EQ(status.status, cli::kNoAnswer);
   EXPECT_EQ(status.out, "");

@@ -30,9 +30,11 @@ class BypassTest : public DaemonTest {
     }
     return options;
   }
-  testing::Printed Bypass(const std::string& action) const {
-    return testing::RunAlignctl({cli::AddBypassCommand, cli::AddStatusCommand},
-                                {"bypass", action, "--socket", DaemonOptions().ControlSocket()});
+  testing::Printed Bypass(const std::string& action, std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"bypass", action, "--socket",
+                                      DaemonOptions().ControlSocket()};
+    words.insert(words.end(), more.begin(), more.end());
+    return testing::RunAlignctl({cli::AddBypassCommand, cli::AddStatusCommand}, words);
   }
   // The names of the containers with that condition; "" for the node.
   std::vector<std::string> Subjects(const std::string& type) const {
@@ -54,10 +56,15 @@ TEST_F(BypassTest, RelaysNewContainersAsTheyComeUntilItIsTurnedOff) {
   EXPECT_EQ(CpusOf(before.container), "1-2");
   EXPECT_EQ(Bypass("status").out, "bypass: off\n");
   EXPECT_EQ(Bypass("status").status, 0);
+  EXPECT_EQ(Bypass("status", {"-o", "json"}).out,
+            "{\"on\":false,\"since\":null,\"mirrors_devices\":false,\"ends_at_restart\":false}\n");
   const testing::Printed on = Bypass("on");
   EXPECT_EQ(on.status, 0) << on.err;
   EXPECT_TRUE(on.out.starts_with("bypass: on since 20")) << on.out;
   EXPECT_EQ(Bypass("status").status, 1);
+  const testing::Printed yaml = Bypass("status", {"-o", "yaml"});
+  EXPECT_TRUE(yaml.out.starts_with("\"on\": true\n\"since\": \"20")) << yaml.out;
+  EXPECT_EQ(yaml.status, 1);
   EXPECT_EQ(Subjects("Bypass").size(), 1U);
 
   // More CPUs than the node has: alignd would refuse it. The request goes on byte by byte.

@@ -59,9 +59,11 @@ TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
   EXPECT_EQ(outcome.err, "");
   EXPECT_TRUE(
       outcome.out.starts_with("cpu_manager_state: bad: checkpoint is corrupted\n"
-                              "  its checksum is 5, its content has 1353318690; please "
-                              "drain this node and delete the CPU manager checkpoint file "
-                              "before restarting a kubelet; alignd rebuilds the file at its start\n"
+                              "  its checksum is 5, its content has 1353318690; if it is "
+                              "alignd's file: start alignd with --on-bad-state=rebuild (its "
+                              "default), which rebuilds it from the running containers; do not "
+                              "delete it, and drain nothing; if it is the kubelet's: drain this "
+                              "node, and delete the file before the kubelet starts\n"
                               "lists_cpu_manager_state: bad: could not parse default cpu "
                               "set \"3-1\""))
       << outcome.out;
@@ -73,6 +75,29 @@ TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
   EXPECT_TRUE(outcome.out.ends_with(
       "missing: bad: read missing: No such file or directory\n  check the path\n"))
       << outcome.out;
+}
+
+// The kubelet's remedy for alignd's file would drain the node for nothing.
+TEST(CheckpointCommand, TheRemedyIsThatOfTheReaderOfTheFile) {
+  using checkpoint::CheckpointKind;
+  const auto remedy = [](const std::string& path, CheckpointKind kind) {
+    return RemedyForReader(path, kind, "why; " + std::string(checkpoint::RemedyOf(kind)));
+  };
+  for (const auto kind : {CheckpointKind::kCpu, CheckpointKind::kMemory, CheckpointKind::kDevice}) {
+    const std::string own = remedy("/var/lib/alignd/x", kind);
+    EXPECT_TRUE(own.starts_with("why; start alignd with --on-bad-state=rebuild")) << own;
+    EXPECT_EQ(own.find("drain this node"), std::string::npos) << own;
+    // alignd's device plugin directory can be there.
+    const std::string kubelets = remedy("/var/lib/kubelet/device-plugins/x", kind);
+    EXPECT_EQ(kubelets.find("alignd") != std::string::npos, kind == CheckpointKind::kDevice)
+        << kubelets;
+    EXPECT_NE(kubelets.find("drain this node, and delete the file"), std::string::npos) << kubelets;
+    const std::string copy = remedy("/var/lib/alignd/../x", kind);
+    EXPECT_NE(copy.find("if it is alignd's file"), std::string::npos) << copy;
+    EXPECT_NE(copy.find("; if it is the kubelet's: drain"), std::string::npos) << copy;
+  }
+  EXPECT_EQ(RemedyForReader("/var/lib/alignd/x", CheckpointKind::kCpu, "give --kind"),
+            "give --kind");
 }
 
 TEST(CheckpointCommand, ReportsAMissingChecksum) {

@@ -1,9 +1,11 @@
 // The exact output of `status`, `explain` and `simulate --explain`.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/health.h"
@@ -54,6 +56,43 @@ TEST(ReportText, ShowsStatus) {
             "  default/web (u1)  app        2-3     NUMA 0,1  example.com/gpu gpu0 (NUMA 0) gpu1\n"
             "  u2                sidecar    shared  any       example.com/gpu gpu2 (NUMA 0,1)\n");
   EXPECT_TRUE(TextOf(Status()).ends_with("\nassigned: 2 containers (alignctl pods, or -o wide)\n"));
+}
+
+// Nodes of one size have bars of one length, whatever rounding leaves.
+TEST(ReportText, LongBarsHaveOneLength) {
+  const auto bar_of = [](int exclusive, int free, int reserved) {
+    v1::GetStatusResponse status = Status();
+    v1::NumaNode& node = *status.mutable_numa(0);
+    auto cpus = [next = 0](int count) mutable {
+      next += count;
+      return count == 0 ? std::string()
+                        : std::to_string(next - count) + "-" + std::to_string(next - 1);
+    };
+    node.set_exclusive_cpus(cpus(exclusive));
+    node.set_free_cpus(cpus(free));
+    node.set_reserved_cpus(cpus(reserved));
+    node.set_cpus(exclusive + free + reserved);
+    const std::string text = TextOf(status);
+    const size_t begin = text.find('[') + 1;
+    return text.substr(begin, text.find(']', begin) - begin);
+  };
+  EXPECT_EQ(bar_of(0, 62, 2), "r" + std::string(39, '.'));
+  EXPECT_EQ(bar_of(1, 62, 1), "r#" + std::string(38, '.'));
+  EXPECT_EQ(bar_of(62, 1, 1), "r" + std::string(38, '#') + ".");
+  for (const int all : {2, 39, 40, 41, 64, 97, 128}) {
+    for (int exclusive = 0; exclusive <= all; ++exclusive) {
+      for (const int reserved : {0, 1, (all - exclusive) / 2, all - exclusive}) {
+        const int free = all - exclusive - reserved;
+        if (free < 0) continue;
+        const std::string bar = bar_of(exclusive, free, reserved);
+        ASSERT_EQ(static_cast<int>(bar.size()), std::min(all, 40)) << bar;
+        for (const auto& [letter, count] :
+             {std::pair('#', exclusive), {'.', free}, {'r', reserved}}) {
+          ASSERT_EQ(bar.find(letter) != std::string::npos, count > 0) << bar;
+        }
+      }
+    }
+  }
 }
 
 TEST(ReportText, ShowsContainersThatAreNotPlacedWithTheirAge) {

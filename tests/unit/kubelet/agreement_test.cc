@@ -1,6 +1,7 @@
 // What must agree between the kubelet and alignd.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,8 @@ TEST_F(KubeletAgreement, AKubeletThatManagesCpusOrMemoryIsNotAttached) {
     EXPECT_EQ(attached.status, 1);
     EXPECT_TRUE(Has(attached.err, "refused: the kubelet " + message)) << attached.err;
     EXPECT_EQ(All(), before);
+    // `attach` would be refused: what to do is to change the policy.
+    EXPECT_FALSE(Has(Kubelet("status").out, "alignctl kubelet attach")) << Kubelet("status").out;
   }
   // A flag beats the file, both ways.
   WriteKubeadmWithFlag("cpuManagerPolicy: static\n");
@@ -44,6 +47,37 @@ TEST_F(KubeletAgreement, AKubeletThatManagesCpusOrMemoryIsNotAttached) {
   WriteKubeadmWithFlag("cpuManagerPolicy: none\n");
   Write("/etc/default/kubelet", "KUBELET_EXTRA_ARGS='--cpu-manager-policy static'\n");
   EXPECT_EQ(Kubelet("attach").status, 1);
+}
+
+// A change of the configuration file would have no effect.
+TEST_F(KubeletAgreement, TheRemedyForAPolicyNamesWhereItIsSet) {
+  WriteKubeadmWithFlag("cpuManagerPolicy: none\n");
+  Write("/etc/systemd/system/kubelet.service.d/20-policy.conf",
+        "[Service]\nEnvironment=\"KUBELET_EXTRA_ARGS=--cpu-manager-policy-options=a=true "
+        "--cpu-manager-policy=static --topology-manager-policy best-effort\"\n");
+  std::filesystem::remove(tree_.root() / "etc/default/kubelet");
+  const std::string of =
+      " in KUBELET_EXTRA_ARGS of "
+      "/etc/systemd/system/kubelet.service.d/20-policy.conf, which overrides";
+  const std::string problems = Problems();
+  EXPECT_TRUE(Has(problems,
+                  "What to do: set --cpu-manager-policy=none: the kubelet has "
+                  "--cpu-manager-policy" +
+                      of))
+      << problems;
+  EXPECT_TRUE(Has(problems,
+                  "What to do: set --topology-manager-policy=none: the kubelet has "
+                  "--topology-manager-policy" +
+                      of))
+      << problems;
+  EXPECT_TRUE(Has(Kubelet("attach").err, "--cpu-manager-policy" + of));
+  // Of several configuration files, the last one decides.
+  Write("/usr/lib/systemd/system/kubelet.service.d/20-dir.conf",
+        "[Service]\nEnvironment=\"KUBELET_EXTRA_ARGS=--config-dir=/etc/kubelet.d\"\n");
+  std::filesystem::remove_all(tree_.root() / "etc/systemd");
+  Write("/etc/kubelet.d/10-policy.conf", "memoryManagerPolicy: Static\n");
+  EXPECT_TRUE(Has(Problems(), "set memoryManagerPolicy: None in /etc/kubelet.d/10-policy.conf;"))
+      << Problems();
 }
 
 TEST_F(KubeletAgreement, AStateFileWithWhichTheKubeletDoesNotStart) {

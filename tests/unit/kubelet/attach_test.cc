@@ -77,7 +77,9 @@ TEST_F(KubeletAttach, EnvironmentThatAFileOverridesHasNoEffect) {
         "[Service]\nEnvironment=\"KUBELET_EXTRA_ARGS=--container-runtime-endpoint=" +
             std::string(kOurs) + "\"\n");
   const testing::Printed status = Kubelet("status");
-  EXPECT_TRUE(Has(status.out, "state: not-attached\nendpoint: " + std::string(kContainerd)))
+  EXPECT_TRUE(Has(status.out,
+                  "state: not-attached\n  What to do: run `alignctl kubelet attach`\nendpoint: " +
+                      std::string(kContainerd)))
       << status.out;
   ExpectAttachAndDetach(
       "--container-runtime-endpoint in KUBELET_EXTRA_ARGS of "

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 
 namespace alignd::rpc {
@@ -40,10 +41,24 @@ TEST(ToError, IsTheInverseOfToStatus) {
   for (const ErrorCode code :
        {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kCorrupt,
         ErrorCode::kUnavailable, ErrorCode::kDeadlineExceeded, ErrorCode::kInternal}) {
-    const Error error = ToError(ToStatus(Error{code, "m"}), "list containers");
+    const Error error = ToError(ToStatus(Error{code, "m"}), "list containers", "the runtime");
     EXPECT_EQ(error.code, code);
     EXPECT_EQ(error.message, "list containers: m");
-    EXPECT_NE(error.remedy, "");
+    EXPECT_NE(error.remedy.find("the runtime"), std::string::npos) << error.remedy;
+  }
+}
+
+TEST(ToError, SaysOnlyOfAnAnswerThatItWasReturned) {
+  const auto remedy_of = [](grpc::StatusCode code) {
+    return ToError({code, "m"}, "runtime: Version", "the container runtime").remedy;
+  };
+  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::DEADLINE_EXCEEDED,
+                          grpc::StatusCode::CANCELLED}) {
+    EXPECT_EQ(remedy_of(code), "check that the container runtime runs, and see its log");
+  }
+  for (const auto code : {grpc::StatusCode::UNKNOWN, grpc::StatusCode::INTERNAL,
+                          grpc::StatusCode::NOT_FOUND, grpc::StatusCode::INVALID_ARGUMENT}) {
+    EXPECT_EQ(remedy_of(code), "see in the log of the container runtime why it returned this");
   }
 }
 
