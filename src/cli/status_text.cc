@@ -62,6 +62,10 @@ void PrintHealth(const v1::GetStatusResponse& status, std::ostream& out) {
   for (const std::string& problem : problems) {
     out << "  " << Coloured{Colour::kRed, problem} << '\n';
   }
+  if (!status.decisions_not_saved().empty()) {
+    out << "decisions:        not saved for alignctl explain: " << status.decisions_not_saved()
+        << '\n';
+  }
 }
 
 void PrintPolicies(const v1::GetStatusResponse& status, std::ostream& out) {
@@ -89,10 +93,18 @@ std::string BarOf(int exclusive, int free, int reserved) {
   const std::array<std::pair<char, int>, 3> kinds = {
       {{'r', reserved}, {'#', exclusive}, {'.', free}}};
   const int all = exclusive + free + reserved;
+  std::array<int, 3> wide{};
+  int sum = 0;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const int count = kinds[i].second;
+    wide[i] = all <= kMaxBar ? count : std::max(count > 0 ? 1 : 0, count * kMaxBar / all);
+    sum += wide[i];
+  }
+  // The bars of all NUMA nodes are of one length: the widest part takes what rounding leaves.
+  if (all > kMaxBar) *std::ranges::max_element(wide) += kMaxBar - sum;
   std::string bar;
-  for (const auto& [letter, count] : kinds) {
-    const int wide = all <= kMaxBar ? count : std::max(count > 0 ? 1 : 0, count * kMaxBar / all);
-    bar += std::string(static_cast<size_t>(wide), letter);
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    bar += std::string(static_cast<size_t>(wide[i]), kinds[i].first);
   }
   return bar;
 }
@@ -143,7 +155,8 @@ void PrintNumaNode(const v1::NumaNode& node, std::ostream& out) {
   const std::map<std::string, v1::Availability> devices(node.devices().begin(),
                                                         node.devices().end());
   for (const auto& [resource, amount] : devices) {
-    out << "    " << resource << " " << amount.free() << " free of " << amount.total() << '\n';
+    out << "    " << resource << " " << amount.free() << " free of "
+        << amount.total() + amount.unhealthy() << '\n';
   }
 }
 
@@ -155,7 +168,11 @@ void PrintDevices(const v1::GetStatusResponse& status, std::ostream& out) {
     if (resource.unhealthy() > 0) {
       out << ", " << Coloured{Colour::kRed, std::to_string(resource.unhealthy()) + " unhealthy"};
     }
-    if (!resource.registered()) {
+    if (resource.disconnected_unix_ms() > 0) {
+      out << ", "
+          << Coloured{Colour::kRed, "its plugin is disconnected since " +
+                                        IsoTime(resource.disconnected_unix_ms())};
+    } else if (!resource.registered()) {
       out << ", " << Coloured{Colour::kRed, "its plugin is not registered"};
     }
     out << '\n';

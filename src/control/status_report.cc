@@ -37,6 +37,7 @@ v1::Availability ToMessage(const admission::Availability& available) {
   v1::Availability message;
   message.set_free(available.free);
   message.set_total(available.total);
+  message.set_unhealthy(available.unhealthy);
   return message;
 }
 
@@ -169,16 +170,53 @@ void AddWaiting(const allocation::WaitQueue& waiting,
   }
 }
 
+// A container that waits for its plugin fails when its caller has waited long enough, and the
+// kubelet repeats it: its decision says that it waits.
+std::string StateOf(const allocation::PendingPod& pod, const allocation::DecisionLog& decisions) {
+  if (pod.state != "failed") return pod.state;
+  const auto newest = decisions.Newest(pod.key.pod_uid, 1);
+  return !newest.empty() && newest.front()->waits ? "waiting" : pod.state;
+}
+
+const KeptDecisions& DecisionsBefore(const ReportSources& sources) {
+  static const KeptDecisions none;
+  return sources.history == nullptr ? none : sources.history->before();
+}
+
+// The pods that were not admitted before alignd's last start, and of which the kubelet has not
+// asked since. As PendingPods, they are shown for a limited time: a pod may have been deleted.
+std::map<ContainerKey, v1::PendingPod> PendingBefore(const ReportSources& sources) {
+  std::map<ContainerKey, v1::PendingPod> entries;
+  const int64_t oldest = UnixMs(system_clock::now() - allocation::PendingPods::kShown);
+  std::set<std::string> seen;
+  for (const auto& decision : DecisionsBefore(sources)) {  // newest first
+    if (!seen.insert(decision->pod_uid()).second || decision->outcome() == "admitted") continue;
+    if (decision->time_unix_ms() < oldest) continue;
+    if (!sources.allocation.decisions().Newest(decision->pod_uid(), 1).empty()) continue;
+    v1::PendingPod& entry = entries[{decision->pod_uid(), ""}];
+    entry.set_pod_uid(decision->pod_uid());
+    entry.set_pod(decision->pod_namespace() + "/" + decision->pod_name());
+    entry.set_state(decision->outcome());
+    entry.set_reason(decision->reason());
+    entry.set_message("before alignd was started again: " + decision->message());
+    entry.set_first_unix_ms(decision->time_unix_ms());
+    entry.set_last_unix_ms(decision->time_unix_ms());
+    entry.set_times(decision->times());
+  }
+  return entries;
+}
+
 // Those that wait, and those whose last request was not admitted. A container that failed and waits
 // again is one entry.
-std::vector<v1::PendingPod> ReportPending(const allocation::AllocationManager& allocation) {
-  std::map<ContainerKey, v1::PendingPod> entries;
+std::vector<v1::PendingPod> ReportPending(const ReportSources& sources) {
+  const allocation::AllocationManager& allocation = sources.allocation;
+  std::map<ContainerKey, v1::PendingPod> entries = PendingBefore(sources);
   for (const allocation::PendingPod& pod : allocation.pending_pods().Report()) {
     v1::PendingPod& entry = entries[pod.key];
     entry.set_pod_uid(Readable(pod.key.pod_uid));
     entry.set_pod(Readable(pod.name));
     entry.set_container(Readable(pod.key.container));
-    entry.set_state(pod.state);
+    entry.set_state(StateOf(pod, allocation.decisions()));
     entry.set_reason(pod.reason);
     entry.set_message(Readable(pod.message));
     entry.set_first_unix_ms(UnixMs(pod.first));
@@ -244,11 +282,6 @@ std::map<std::string, std::set<std::string>> ContainersByPod(const ReportSources
   return pods;
 }
 
-const KeptDecisions& DecisionsBefore(const ReportSources& sources) {
-  static const KeptDecisions none;
-  return sources.history == nullptr ? none : sources.history->before();
-}
-
 // The source of each pod's requests, as far as the kept decisions show it.
 std::map<std::string, std::string> SourcesByPod(const ReportSources& sources) {
   std::map<std::string, std::string> by_pod;
@@ -301,11 +334,18 @@ v1::GetStatusResponse ReportStatus(const ReportSources& sources, bool list_devic
     message.set_reserved_cpus(node.cpu->reserved.ToString());
     message.set_offline_cpus(state.cpu.offline.ToString());
   }
+  const auto disconnected = sources.disconnected
+                                ? sources.disconnected()
+                                : std::map<std::string, steady_clock::time_point>();
   for (const auto& [name, resource] : state.devices.resources) {
     v1::DeviceResource& added = *message.add_devices();
     const std::set<std::string> allocated = state.devices.AllocatedIds(name);
     added = ToMessage(name, resource, allocated);
     if (list_devices) ListDevices(node.machine, resource, allocated, added);
+    const auto since = disconnected.find(name);
+    if (since == disconnected.end()) continue;
+    added.set_registered(false);
+    added.set_disconnected_unix_ms(UnixMs(OnSystemClock(since->second)));
   }
   const std::set<ContainerKey> reused = Reused(sources);
   const auto bindings = sources.allocation.bindings();
@@ -323,8 +363,11 @@ v1::GetStatusResponse ReportStatus(const ReportSources& sources, bool list_devic
     added = ToMessage(condition);
     if (added.pod().empty()) added.set_pod(NameIn(names, added.pod_uid()));
   }
+  if (sources.history != nullptr) {
+    message.set_decisions_not_saved(Readable(sources.history->WhyNotSaved()));
+  }
   message.set_pods(static_cast<uint32_t>(ContainersByPod(sources, state).size()));
-  for (v1::PendingPod& pod : ReportPending(sources.allocation)) {
+  for (v1::PendingPod& pod : ReportPending(sources)) {
     *message.add_pending() = std::move(pod);
   }
   return message;

@@ -264,6 +264,16 @@ std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const 
                "wait: the kubelet retries the container; if this lasts, check the plugin's pod"};
 }
 
+std::map<std::string, PluginRegistry::Clock::time_point> PluginRegistry::Disconnected() const {
+  std::map<std::string, Clock::time_point> disconnected;
+  const MutexLock lock(mutex_);
+  for (const auto& [resource, entry] : entries_) {
+    const bool has_ended = entry.registration != 0 && entry.endpoint == nullptr;
+    if (has_ended && entry.silent_since) disconnected[resource] = *entry.silent_since;
+  }
+  return disconnected;
+}
+
 PluginRegistry::Entry* PluginRegistry::FindConnected(const std::string& resource,
                                                      uint64_t registration) {
   const auto found = entries_.find(resource);

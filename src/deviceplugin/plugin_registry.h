@@ -99,8 +99,11 @@ class PluginRegistry final : public allocation::DevicePlugins {
                          std::function<void(Result<Done>)> done) override;
   std::optional<Error> Awaited(const std::string& resource) const override;
 
- private:
   using Clock = std::chrono::steady_clock;
+  // The resources whose plugin has registered since alignd's start and has ended, and since when.
+  std::map<std::string, Clock::time_point> Disconnected() const EXCLUDES(mutex_);
+
+ private:
   using EndpointPtr = std::shared_ptr<PluginConnection>;
 
   struct Entry {
