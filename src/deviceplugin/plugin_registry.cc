@@ -9,19 +9,8 @@
 #include "deviceplugin/checks.h"
 #include "deviceplugin/plugin_endpoint.h"
 #include "host/log_event.h"
-#include "rpc/unix_socket.h"
 
 namespace alignd::deviceplugin {
-
-MakeConnection DialWith(PluginDeadlines deadlines) {
-  using Connected = Result<std::unique_ptr<PluginConnection>>;
-  return [deadlines](const std::string& resource,
-                     const std::filesystem::path& socket) -> Connected {
-    Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket.string());
-    if (!channel.ok()) return channel.error().In(resource);
-    return Connected(std::make_unique<PluginEndpoint>(resource, *std::move(channel), deadlines));
-  };
-}
 
 namespace {
 

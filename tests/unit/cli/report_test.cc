@@ -75,9 +75,9 @@ TEST(ReportText, ShowsADisconnectedPluginAndItsDevicesOfEachNumaNode) {
       << text;
   EXPECT_EQ(ProblemsOf(status), std::vector<std::string>{"device plugin not registered"});
   const std::string json = StatusJson(status);
-  EXPECT_NE(json.find("\"disconnected_since\": \"2023-11-14T22:14:50Z\""), std::string::npos)
+  EXPECT_NE(json.find("\"disconnected_since\":\"2023-11-14T22:14:50Z\""), std::string::npos)
       << json;
-  EXPECT_NE(json.find("\"disconnected_since\": null"), std::string::npos) << json;  // of the other
+  EXPECT_NE(json.find("\"disconnected_since\":null"), std::string::npos) << json;  // of the other
 }
 
 TEST(ReportText, ShowsThatDecisionsAreNotSaved) {
