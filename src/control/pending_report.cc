@@ -26,10 +26,14 @@ std::string StateOf(const allocation::PendingPod& pod, const allocation::Decisio
 std::map<ContainerKey, v1::PendingPod> PendingBefore(const ReportSources& sources) {
   std::map<ContainerKey, v1::PendingPod> entries;
   const int64_t oldest = UnixMs(std::chrono::system_clock::now() - allocation::PendingPods::kShown);
+  // Each has a sandbox until the pod is deleted.
+  const bool is_listed = sources.has_adopted && sources.has_adopted();
+  const PodNames on_node = sources.names();
   std::set<std::string> seen;
   for (const auto& decision : DecisionsBefore(sources)) {  // newest first
     if (!seen.insert(decision->pod_uid()).second || decision->outcome() == "admitted") continue;
     if (decision->time_unix_ms() < oldest) continue;
+    if (is_listed && !on_node.contains(decision->pod_uid())) continue;
     if (!sources.allocation.decisions().Newest(decision->pod_uid(), 1).empty()) continue;
     v1::PendingPod& entry = entries[{decision->pod_uid(), ""}];
     entry.set_pod_uid(decision->pod_uid());

@@ -88,11 +88,6 @@ class DecisionHistoryTest : public ControlTest {
     server.reset();
     if (history) history->Stop();
   }
-  v1::GetStatusResponse Status() const {
-    const Result<v1::GetStatusResponse> status = ControlClient(socket()).GetStatus();
-    EXPECT_TRUE(status.ok()) << status.error().Text();
-    return status.ok() ? *status : v1::GetStatusResponse();
-  }
   fs::path file() const { return world.tree.root() / "decisions"; }
   fs::path damaged() const { return world.tree.root() / "decisions.damaged"; }
 
