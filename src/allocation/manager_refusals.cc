@@ -17,8 +17,7 @@ void AllocationManager::Refuse(const std::shared_ptr<Operation>& operation, Refu
       .state = *operation->before,
       .bindings = kubelet_.bindings(),
       .refusal = std::move(refusal),
-      .by_policy = by_policy,
-      .may_wait = waiting_.has_value() && by_policy});
+      .by_policy = by_policy});
   operation->abandoned = std::make_shared<std::atomic<bool>>(operation->waiting.empty());
   operation->refusal = refused->refusal;
   operation->refused = std::chrono::steady_clock::now();

@@ -1,5 +1,6 @@
 #include "allocation/refusal_explanations.h"
 
+#include <set>
 #include <utility>
 
 #include "alignd/admission/explanation.h"
@@ -19,9 +20,13 @@ ExplainedRefusal ExplainRefusal(const admission::Node& node, const KubeletAlloca
     refusal.message +=
         kubelet.Explain(node, refused.state, pod, request.kubelet_allocated, *refused.bindings);
   }
-  refusal.message += DescribeHolders(node, refused.state, request, /*all=*/refused.may_wait);
-  if (refused.may_wait) {
-    explained.fits_without_others = admission::FitsWithoutOthers(node, refused.state, pod);
+  explained.fits_without_others = admission::FitsWithoutOthers(node, refused.state, pod);
+  // Otherwise no end of other pods helps.
+  if (explained.fits_without_others) {
+    std::set<std::string> lacking;
+    if (refused.by_policy) lacking = admission::LackingResources(node, refused.state, pod);
+    refusal.message +=
+        DescribeHolders(node, refused.state, request, refused.by_policy ? &lacking : nullptr);
   }
   explained.available =
       admission::DescribeAvailable(admission::AvailableFor(node, refused.state, pod));

@@ -1,5 +1,5 @@
-// The explanations of refusals: what is free, which pods have it, what would help. They take up to
-// twelve further decisions, so that they are made beside the decision thread.
+// The explanations of refusals: what is free, which pods have it, what would help. They take some
+// dozen further decisions, so that they are made beside the decision thread.
 #pragma once
 
 #include <atomic>
@@ -28,14 +28,12 @@ struct RefusedRequest {
   std::shared_ptr<const checkpoint::Bindings> bindings;
   Refusal refusal;
   bool by_policy = false;  // as Decision::by_policy
-  bool may_wait = false;   // a queue serves pods that do not fit now
 };
 
 struct ExplainedRefusal {
   Refusal refusal;
   std::string available;  // what was free (DescribeAvailable)
-  // With RefusedRequest::may_wait: whether the pod would be admitted if all other pods released
-  // what they have.
+  // Whether the pod would be admitted if all other pods released what they have.
   bool fits_without_others = false;
 };
 

@@ -31,7 +31,9 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   std::map<std::string, int> pending;
   for (const control::v1::PendingPod& pod : status.pending()) {
     if (pod.state() != "waiting") ++pending["container " + pod.state()];
-    if (pod.position() > 0) {
+    // Before alignd was started again, it had a position.
+    const bool waits_for_pods = pod.state() == "waiting" && !pod.reason().empty();
+    if (pod.position() > 0 || waits_for_pods) {
       ++pending["pod waits for resources"];
     } else if (pod.state() == "waiting" && pod.times() > 0) {
       ++pending["container waits again"];
@@ -46,6 +48,7 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   }
   add("device plugin not registered", missing);
   add("device unhealthy", unhealthy);
+  if (!status.decisions_not_saved().empty()) add("decisions not saved", 1);
   int broken = 0;
   for (const control::v1::ContainerAssignment& container : status.containers()) {
     for (const control::v1::AssignedDevices& assigned : container.devices()) {

@@ -164,7 +164,8 @@ Json JsonOf(const v1::DeviceResource& resource) {
           {"registered", resource.registered()},
           {"free", resource.healthy().free()},
           {"total", resource.healthy().total()},
-          {"unhealthy", resource.unhealthy()}};
+          {"unhealthy", resource.unhealthy()},
+          {"disconnected_since", TimeOf(resource.disconnected_unix_ms())}};
 }
 
 Json JsonOf(const v1::Hint& hint) {
@@ -244,6 +245,7 @@ std::string StatusJson(const v1::GetStatusResponse& status) {
                {"config", status.config()},
                {"runtime_endpoint", status.runtime_endpoint()},
                {"generation", status.generation()},
+               {"decisions_not_saved", status.decisions_not_saved()},
                {"policies", JsonOf(status.policies())},
                {"default_set", status.default_set()},
                {"reserved_cpus", status.reserved_cpus()},

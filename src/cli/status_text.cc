@@ -62,6 +62,10 @@ void PrintHealth(const v1::GetStatusResponse& status, std::ostream& out) {
   for (const std::string& problem : problems) {
     out << "  " << Coloured{Colour::kRed, problem} << '\n';
   }
+  if (!status.decisions_not_saved().empty()) {
+    out << "decisions:        not saved for alignctl explain: " << status.decisions_not_saved()
+        << '\n';
+  }
 }
 
 void PrintPolicies(const v1::GetStatusResponse& status, std::ostream& out) {
@@ -150,7 +154,8 @@ void PrintNumaNode(const v1::NumaNode& node, std::ostream& out) {
   const std::map<std::string, v1::Availability> devices(node.devices().begin(),
                                                         node.devices().end());
   for (const auto& [resource, amount] : devices) {
-    out << "    " << resource << " " << amount.free() << " free of " << amount.total() << '\n';
+    out << "    " << resource << " " << amount.free() << " free of "
+        << amount.total() + amount.unhealthy() << '\n';
   }
 }
 
@@ -162,7 +167,11 @@ void PrintDevices(const v1::GetStatusResponse& status, std::ostream& out) {
     if (resource.unhealthy() > 0) {
       out << ", " << Coloured{Colour::kRed, std::to_string(resource.unhealthy()) + " unhealthy"};
     }
-    if (!resource.registered()) {
+    if (resource.disconnected_unix_ms() > 0) {
+      out << ", "
+          << Coloured{Colour::kRed, "its plugin is disconnected since " +
+                                        IsoTime(resource.disconnected_unix_ms())};
+    } else if (!resource.registered()) {
       out << ", " << Coloured{Colour::kRed, "its plugin is not registered"};
     }
     out << '\n';

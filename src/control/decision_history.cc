@@ -151,6 +151,11 @@ void DecisionHistory::Follow(allocation::AllocationManager& allocation) {
   allocation.OnDecision([this] { Changed(); });
 }
 
+std::string DecisionHistory::WhyNotSaved() const {
+  const MutexLock lock(mutex_);
+  return why_not_saved_;
+}
+
 void DecisionHistory::Changed() {
   if (is_due_.exchange(true)) return;
   const bool taken = queue_.PostAt(Clock::now() + pause_.load(), [this] {
@@ -177,6 +182,10 @@ void DecisionHistory::Write() {
   const Result<Done> written = Save(FormatDecisions(Explain(decisions), settings_.max_bytes));
   const auto took = std::chrono::duration_cast<Milliseconds>(Clock::now() - begun);
   pause_ = std::max(settings_.delay, took * kPausePerWrite);
+  {
+    const MutexLock lock(mutex_);
+    why_not_saved_ = written.ok() ? "" : written.error().Text();
+  }
   if (written.ok()) {
     if (has_failed_) spdlog::info("the decisions for alignctl explain are saved again");
     has_failed_ = false;

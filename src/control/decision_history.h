@@ -18,6 +18,7 @@
 #include "allocation/allocation_manager.h"
 #include "allocation/decision_log.h"
 #include "host/durable_file.h"
+#include "sync/mutex.h"
 #include "sync/task_queue.h"
 
 namespace alignd::control {
@@ -73,6 +74,9 @@ class DecisionHistory {
   // Those of earlier processes. Thread-safe: they do not change.
   const KeptDecisions& before() const { return before_; }
 
+  // Why the last write failed; empty: it did not. Thread-safe.
+  std::string WhyNotSaved() const EXCLUDES(mutex_);
+
  private:
   using Clock = std::chrono::steady_clock;
   using Decision = std::shared_ptr<const allocation::PodDecision>;
@@ -105,6 +109,8 @@ class DecisionHistory {
   std::optional<Clock::time_point> written_;
   bool has_repeats_ = false;  // that are not saved; a write is posted
   bool has_failed_ = false;
+  mutable Mutex mutex_;
+  std::string why_not_saved_ GUARDED_BY(mutex_);
   TaskQueue queue_{"history", TaskQueue::kLinger};
 };
 

@@ -84,6 +84,9 @@ struct ReportSources {
   ConfigChanger* changer = nullptr;          // null: the configuration cannot be changed
   // Whether the state has all that running containers have (Reconciler::Recovered). Empty: it has.
   std::function<bool()> has_adopted = {};
+  // The resources whose plugin was registered and is disconnected, and since when. Empty: not
+  // known.
+  std::function<std::map<std::string, std::chrono::steady_clock::time_point>()> disconnected = {};
 };
 
 // The maximum per resource that ReportStatus lists; further ones are counted.

@@ -8,6 +8,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/memorymanager/memory_state.h"
+#include "control/pending_report.h"
 #include "control/readable.h"
 #include "control/reports.h"
 #include "control/unix_ms.h"
@@ -37,6 +38,7 @@ v1::Availability ToMessage(const admission::Availability& available) {
   v1::Availability message;
   message.set_free(available.free);
   message.set_total(available.total);
+  message.set_unhealthy(available.unhealthy);
   return message;
 }
 
@@ -136,75 +138,6 @@ void AddWhole(const admission::Node& node, const admission::NodeState& state, in
   }
 }
 
-system_clock::time_point OnSystemClock(steady_clock::time_point time) {
-  return system_clock::now() +
-         std::chrono::duration_cast<system_clock::duration>(time - steady_clock::now());
-}
-
-// Those with a place in the queue. Of a pod whose containers are refused one by one, each entry is
-// kept.
-void AddWaiting(const allocation::WaitQueue& waiting,
-                std::map<ContainerKey, v1::PendingPod>& entries) {
-  uint32_t position = 0;
-  for (const allocation::WaitQueue::SharedPlace& place : waiting.Places()) {
-    const allocation::WaitingPod& pod = place->pod;
-    const auto first = entries.lower_bound({pod.uid, ""});
-    const bool is_known = first != entries.end() && first->first.pod_uid == pod.uid;
-    if (!is_known) entries[{pod.uid, ""}];
-    ++position;
-    for (auto entry = entries.lower_bound({pod.uid, ""});
-         entry != entries.end() && entry->first.pod_uid == pod.uid; ++entry) {
-      v1::PendingPod& report = entry->second;
-      if (report.until_unix_ms() > 0) continue;  // waits for a device plugin now
-      report.set_pod_uid(Readable(pod.uid));
-      report.set_pod(Readable(pod.name));
-      report.set_state("waiting");
-      const Refusal& why = place->WhyOf(entry->first.container);
-      report.set_reason(why.reason);
-      report.set_message(Readable(why.message));
-      report.set_first_unix_ms(UnixMs(OnSystemClock(place->since)));
-      report.set_position(position);
-      report.set_priority(pod.priority);
-    }
-  }
-}
-
-// Those that wait, and those whose last request was not admitted. A container that failed and waits
-// again is one entry.
-std::vector<v1::PendingPod> ReportPending(const allocation::AllocationManager& allocation) {
-  std::map<ContainerKey, v1::PendingPod> entries;
-  for (const allocation::PendingPod& pod : allocation.pending_pods().Report()) {
-    v1::PendingPod& entry = entries[pod.key];
-    entry.set_pod_uid(Readable(pod.key.pod_uid));
-    entry.set_pod(Readable(pod.name));
-    entry.set_container(Readable(pod.key.container));
-    entry.set_state(pod.state);
-    entry.set_reason(pod.reason);
-    entry.set_message(Readable(pod.message));
-    entry.set_first_unix_ms(UnixMs(pod.first));
-    entry.set_last_unix_ms(UnixMs(pod.last));
-    entry.set_times(pod.times);
-  }
-  if (const auto list = allocation.waits().list) {
-    for (const allocation::HeldRequests::Wait& wait : *list) {
-      v1::PendingPod& entry = entries[wait.key];
-      entry.set_pod_uid(Readable(wait.key.pod_uid));
-      entry.set_pod(Readable(wait.name));
-      entry.set_container(Readable(wait.key.container));
-      entry.set_state("waiting");
-      entry.clear_reason();
-      entry.set_message(Readable(wait.why));
-      if (entry.times() == 0) entry.set_first_unix_ms(UnixMs(OnSystemClock(wait.since)));
-      entry.set_until_unix_ms(UnixMs(OnSystemClock(wait.until)));
-    }
-  }
-  if (const auto waiting = allocation.WaitingPods()) AddWaiting(*waiting, entries);
-  std::vector<v1::PendingPod> report;
-  for (auto& [key, entry] : entries) report.push_back(std::move(entry));
-  std::ranges::stable_sort(report, {}, &v1::PendingPod::first_unix_ms);
-  return report;
-}
-
 void AddFacts(const DaemonFacts& facts, v1::GetStatusResponse& message) {
   message.set_version(facts.version);
   message.set_node(facts.node);
@@ -242,11 +175,6 @@ std::map<std::string, std::set<std::string>> ContainersByPod(const ReportSources
     if (pod != pods.end()) pod->second.erase(key.container);
   }
   return pods;
-}
-
-const KeptDecisions& DecisionsBefore(const ReportSources& sources) {
-  static const KeptDecisions none;
-  return sources.history == nullptr ? none : sources.history->before();
 }
 
 // The source of each pod's requests, as far as the kept decisions show it.
@@ -301,11 +229,18 @@ v1::GetStatusResponse ReportStatus(const ReportSources& sources, bool list_devic
     message.set_reserved_cpus(node.cpu->reserved.ToString());
     message.set_offline_cpus(state.cpu.offline.ToString());
   }
+  const auto disconnected = sources.disconnected
+                                ? sources.disconnected()
+                                : std::map<std::string, steady_clock::time_point>();
   for (const auto& [name, resource] : state.devices.resources) {
     v1::DeviceResource& added = *message.add_devices();
     const std::set<std::string> allocated = state.devices.AllocatedIds(name);
     added = ToMessage(name, resource, allocated);
     if (list_devices) ListDevices(node.machine, resource, allocated, added);
+    const auto since = disconnected.find(name);
+    if (since == disconnected.end()) continue;
+    added.set_registered(false);
+    added.set_disconnected_unix_ms(UnixMs(since->second));
   }
   const std::set<ContainerKey> reused = Reused(sources);
   const auto bindings = sources.allocation.bindings();
@@ -323,8 +258,11 @@ v1::GetStatusResponse ReportStatus(const ReportSources& sources, bool list_devic
     added = ToMessage(condition);
     if (added.pod().empty()) added.set_pod(NameIn(names, added.pod_uid()));
   }
+  if (sources.history != nullptr) {
+    message.set_decisions_not_saved(Readable(sources.history->WhyNotSaved()));
+  }
   message.set_pods(static_cast<uint32_t>(ContainersByPod(sources, state).size()));
-  for (v1::PendingPod& pod : ReportPending(sources.allocation)) {
+  for (v1::PendingPod& pod : ReportPending(sources)) {
     *message.add_pending() = std::move(pod);
   }
   return message;

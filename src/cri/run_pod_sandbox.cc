@@ -79,12 +79,8 @@ class RunPodSandbox final : public WaitingCall {
              Next(&RunPodSandbox::Decided, std::move(decide)));
   }
 
-  void Decided(allocation::Outcome outcome, Decide decide) {
-    if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
-      spdlog::info("pod {} does not fit now: {}: {}", PodName(), refusal->reason, refusal->message);
-    }
-    Forward(decide);
-  }
+  // The sandbox is made in any case; the decision is logged and shown (DecisionLog).
+  void Decided(const allocation::Outcome& /*outcome*/, Decide decide) { Forward(decide); }
 
   void OnResponse(const grpc::Status& status, const std::string* bytes) override {
     v1::RunPodSandboxResponse response;

@@ -49,6 +49,7 @@ class RunningDaemon final : public Daemon {
       if (recovered) done();
     });
   }
+  void CheckConfigFile() override { parts_.CheckConfigFile(); }
   const StartConfig& StartedWith() const override { return config_; }
 
   std::future<Result<Done>> Move(const std::vector<admission::CpuMove>& moves) override {

@@ -54,6 +54,10 @@ class Daemon {
   // or the next listing fails: then look at HasAdopted.
   virtual void WhenAdopted(std::function<void()> done) = 0;
 
+  // Sets or clears ConfigurationNotApplied, as ConfigChanger::NotApplied says. The reconciler does
+  // so too, some seconds later.
+  virtual void CheckConfigFile() = 0;
+
   // With which it has started; only of the first one of a process.
   virtual const StartConfig& StartedWith() const = 0;
 

@@ -39,6 +39,11 @@ std::vector<control::v1::Setting> SettingsOf(const Options& options, const host:
   return settings;
 }
 
+std::chrono::system_clock::time_point ProcessStarted() {
+  static const auto started = std::chrono::system_clock::now();
+  return started;
+}
+
 control::DaemonFacts FactsOf(const Options& options, const KubeletConfig& config) {
   host::ConfigFile file;
   if (!options.config.empty()) {
@@ -50,7 +55,7 @@ control::DaemonFacts FactsOf(const Options& options, const KubeletConfig& config
   const bool is_known = uname(&names) == 0;
   return {.version = ALIGND_VERSION,
           .node = is_known ? names.nodename : "",
-          .started = std::chrono::system_clock::now(),
+          .started = ProcessStarted(),
           .state_dir = std::filesystem::absolute(options.state_dir),
           .config = options.config.empty() ? "" : std::filesystem::absolute(options.config),
           .runtime_endpoint = options.runtime_endpoint,

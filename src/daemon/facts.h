@@ -1,6 +1,7 @@
 // What the status says of the daemon itself.
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "alignd/config/kubelet_config.h"
@@ -11,7 +12,10 @@
 
 namespace alignd::daemon {
 
-// As of now, which is the start. `config`: with which alignd runs.
+// When the process started: the first call. A change of the configuration replaces the Daemon only.
+std::chrono::system_clock::time_point ProcessStarted();
+
+// `config`: with which alignd runs.
 control::DaemonFacts FactsOf(const Options& options, const KubeletConfig& config);
 
 // The fields of the configuration, the flags and the variables, with their sources.

@@ -127,7 +127,10 @@ Reloaded Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon,
     spdlog::error("not reloaded: {}", result.error().Text());
   }
   changes.Ended(change, result);
-  if (daemon) alignd::daemon::NotifySystemd("READY=1");
+  if (daemon) {
+    daemon->CheckConfigFile();
+    alignd::daemon::NotifySystemd("READY=1");
+  }
   return change.number != 0 && !result.ok() ? Reloaded::kRefusedRequest : Reloaded::kOver;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/facts.h"
 #include "host/sysfs_parts.h"
 #include "metrics/liveness.h"
 #include "metrics/metrics_page.h"
@@ -60,7 +61,9 @@ metrics::PageSources SourcesOf(const MonitoredParts& parts) {
                     {"io", parts.io.size()},
                     {"refusals", parts.allocation.QueuedRefusals()}};
               },
-          .runtime_listed = [parts] { return parts.reconciler.Recovered(); }};
+          .runtime_listed = [parts] { return parts.reconciler.Recovered(); },
+          .disconnected = parts.disconnected,
+          .started = ProcessStarted()};
 }
 
 void AddLivePage(const MonitoredParts& parts, metrics::HttpPages& pages) {

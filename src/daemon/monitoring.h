@@ -32,6 +32,8 @@ struct MonitoredParts {
   const std::atomic<bool>& is_stopping;
   // The report for the live page, with the devices. On any thread; waits for no decision.
   std::function<control::v1::GetStatusResponse()> status;
+  // The resources whose plugin is disconnected (PluginRegistry::Disconnected).
+  std::function<std::set<std::string>()> disconnected;
   std::filesystem::path root;  // has the sys/ of the machine; empty: the machine is a simulated one
 };
 

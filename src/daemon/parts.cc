@@ -131,7 +131,8 @@ control::ReportSources Parts::ReportSourcesFor(const Options& options,
           .history = &history,
           .not_devices = options.not_devices,
           .changer = changer,
-          .has_adopted = [this] { return reconciler.Recovered(); }};
+          .has_adopted = [this] { return reconciler.Recovered(); },
+          .disconnected = [this] { return plugins.Disconnected(); }};
 }
 
 proxy::HandlerFactory Parts::Handlers(const Options& options) {

@@ -76,6 +76,8 @@ struct Parts {
   control::ReportSources ReportSourcesFor(const Options& options, control::ConfigChanger* changer);
   // The handlers of intercepted CRI methods, as cri::WithBypass has them.
   proxy::HandlerFactory Handlers(const Options& options);
+  // See Daemon::CheckConfigFile.
+  void CheckConfigFile();
   // See Daemon::WatchedThreads.
   std::map<std::string, Watchdog::Post> WatchedThreads();
 
@@ -122,7 +124,6 @@ struct Parts {
   void LookForUnattachedKubelet();
   void RefreshMirror();
   void CheckStateFiles();
-  void CheckConfigFile();
   deviceplugin::PluginSettings PluginSettingsOf(const Options& options);
   reconcile::Reconciler::Options ReconcilerOptions(const Options& options,
                                                    allocation::StateFindings findings);

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "cri/container_handlers.h"
@@ -46,6 +48,12 @@ Result<Done> Servers::Start(const Options& options, control::ConfigChanger* chan
                       {parts_.node, parts_.allocation, parts_.conditions, parts_.reconciler,
                        parts_.metrics, parts_.background, parts_.io, parts_.is_stopping,
                        [reports] { return control::ReportStatus(reports, /*list_devices=*/true); },
+                       [&plugins = parts_.plugins] {
+                         std::set<std::string> names;
+                         for (const auto& [name, since] : plugins.Disconnected())
+                           names.insert(name);
+                         return names;
+                       },
                        options.node.empty() ? options.root : std::filesystem::path()},
                       parts_.WatchedThreads());
   const Result<Done> plugins = ServePlugins(options);

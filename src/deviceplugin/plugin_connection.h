@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -59,5 +60,10 @@ class PluginConnection : public std::enable_shared_from_this<PluginConnection> {
   // Cancels all calls and the stream; later ones fail at once.
   virtual void Close() = 0;
 };
+
+// Makes a connection to the plugin of that resource on that socket; sends nothing yet.
+// Errors: kInvalidArgument: not a path of a socket.
+using MakeConnection = std::function<Result<std::unique_ptr<PluginConnection>>(
+    const std::string& resource, const std::filesystem::path& socket)>;
 
 }  // namespace alignd::deviceplugin

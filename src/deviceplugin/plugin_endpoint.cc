@@ -8,6 +8,7 @@
 
 #include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
+#include "rpc/unix_socket.h"
 
 namespace alignd::deviceplugin {
 namespace {
@@ -211,6 +212,16 @@ void PluginEndpoint::PreStartContainer(const std::vector<std::string>& ids,
   Start<v1beta1::PreStartContainerResponse>("PreStartContainer", request,
                                             {deadlines_.pre_start, "--plugin-pre-start-timeout-ms"},
                                             std::move(check));
+}
+
+MakeConnection DialWith(PluginDeadlines deadlines) {
+  using Connected = Result<std::unique_ptr<PluginConnection>>;
+  return [deadlines](const std::string& resource,
+                     const std::filesystem::path& socket) -> Connected {
+    Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket.string());
+    if (!channel.ok()) return channel.error().In(resource);
+    return Connected(std::make_unique<PluginEndpoint>(resource, *std::move(channel), deadlines));
+  };
 }
 
 }  // namespace alignd::deviceplugin

@@ -74,4 +74,7 @@ class PluginEndpoint final : public PluginConnection {
   std::set<grpc::ClientContext*> contexts_ GUARDED_BY(mutex_);
 };
 
+// Makes connections over gRPC.
+MakeConnection DialWith(PluginDeadlines deadlines);
+
 }  // namespace alignd::deviceplugin

@@ -9,19 +9,8 @@
 #include "deviceplugin/checks.h"
 #include "deviceplugin/plugin_endpoint.h"
 #include "host/log_event.h"
-#include "rpc/unix_socket.h"
 
 namespace alignd::deviceplugin {
-
-MakeConnection DialWith(PluginDeadlines deadlines) {
-  using Connected = Result<std::unique_ptr<PluginConnection>>;
-  return [deadlines](const std::string& resource,
-                     const std::filesystem::path& socket) -> Connected {
-    Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket.string());
-    if (!channel.ok()) return channel.error().In(resource);
-    return Connected(std::make_unique<PluginEndpoint>(resource, *std::move(channel), deadlines));
-  };
-}
 
 namespace {
 
@@ -262,6 +251,16 @@ std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const 
   if (!since || Clock::now() >= *since + settings_.patience) return std::nullopt;
   return Error{ErrorCode::kUnavailable, resource + ": its device plugin has not registered yet",
                "wait: the kubelet retries the container; if this lasts, check the plugin's pod"};
+}
+
+std::map<std::string, PluginRegistry::Clock::time_point> PluginRegistry::Disconnected() const {
+  std::map<std::string, Clock::time_point> disconnected;
+  const MutexLock lock(mutex_);
+  for (const auto& [resource, entry] : entries_) {
+    const bool has_ended = entry.registration != 0 && entry.endpoint == nullptr;
+    if (has_ended && entry.silent_since) disconnected[resource] = *entry.silent_since;
+  }
+  return disconnected;
 }
 
 PluginRegistry::Entry* PluginRegistry::FindConnected(const std::string& resource,

@@ -38,14 +38,6 @@ struct PluginSettings {
   std::function<void(const std::string& resource)> on_register{};
 };
 
-// Makes a connection to the plugin of that resource on that socket; sends nothing yet.
-// Errors: kInvalidArgument: not a path of a socket.
-using MakeConnection = std::function<Result<std::unique_ptr<PluginConnection>>(
-    const std::string& resource, const std::filesystem::path& socket)>;
-
-// Over gRPC.
-MakeConnection DialWith(PluginDeadlines deadlines);
-
 // Thread-safe; no method blocks, except the destructor. One plugin serves a resource at a time: the
 // plugin with the latest registration that could be reached. Events of its predecessors are
 // ignored. (In the kubelet, the end of the old plugin's stream disconnects the new plugin.)
@@ -99,8 +91,11 @@ class PluginRegistry final : public allocation::DevicePlugins {
                          std::function<void(Result<Done>)> done) override;
   std::optional<Error> Awaited(const std::string& resource) const override;
 
- private:
   using Clock = std::chrono::steady_clock;
+  // The resources whose plugin has registered since alignd's start and has ended, and since when.
+  std::map<std::string, Clock::time_point> Disconnected() const EXCLUDES(mutex_);
+
+ private:
   using EndpointPtr = std::shared_ptr<PluginConnection>;
 
   struct Entry {

@@ -64,6 +64,9 @@ std::string MetricsPage::Compute() const {
   const std::shared_ptr<const allocation::Snapshot> snapshot = sources_.snapshot();
   sources_.events.Collect(sources_.node, snapshot->state, families);
   CollectNode(sources_.node, snapshot->state, families);
+  CollectPlugins(snapshot->state,
+                 sources_.disconnected ? sources_.disconnected() : std::set<std::string>(),
+                 families);
   CollectConditions(sources_.conditions(), families);
   CollectWaits(sources_.waits(), families);
   CollectQueue(sources_.waiting_pods().get(), families);
@@ -80,7 +83,7 @@ std::string MetricsPage::Compute() const {
   families.Gauges("alignd_build_info", "Always 1; the label has the version of alignd.");
   families.Add(1, {{"version", sources_.version}});
   families.Gauges("alignd_start_time_seconds", "When alignd started, in seconds since 1970.");
-  families.Add(std::chrono::duration<double>(started_.time_since_epoch()).count());
+  families.Add(std::chrono::duration<double>(sources_.started.time_since_epoch()).count());
   std::vector<prometheus::MetricFamily> all = families.all();
   std::ranges::sort(all, {}, &prometheus::MetricFamily::name);
   return prometheus::TextSerializer().Serialize(all);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct PageSources {
   std::function<std::shared_ptr<const allocation::WaitQueue>()> waiting_pods;
   std::function<std::map<std::string, size_t>()> queues;  // tasks that wait, by queue
   std::function<bool()> runtime_listed;                   // since the start
+  // The resources whose plugin was registered and is disconnected. Empty: there is none.
+  std::function<std::set<std::string>()> disconnected = {};
+  std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
 };
 
 // Thread-safe. One scrape computes at a time. Callers that come within kReuse get the same text, so
@@ -56,7 +60,6 @@ class MetricsPage {
   std::string Compute() const;
 
   const PageSources sources_;
-  const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   Mutex mutex_;
   std::shared_ptr<const std::string> text_ GUARDED_BY(mutex_);
   Clock::time_point computed_ GUARDED_BY(mutex_);

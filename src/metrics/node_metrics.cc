@@ -116,6 +116,16 @@ void CollectNode(const admission::Node& node, const admission::NodeState& state,
   families.Add(static_cast<uint64_t>(AssignedPods(state)));
 }
 
+void CollectPlugins(const admission::NodeState& state, const std::set<std::string>& disconnected,
+                    Families& families) {
+  families.Gauges("alignd_device_plugin_connected",
+                  "1 if the device plugin of the resource is registered and connected, else 0.");
+  for (const auto& [name, numbers] : Resources(state)) {
+    const bool is_connected = numbers.resource->registered && !disconnected.contains(name);
+    families.Add(is_connected ? 1 : 0, {{"resource", name}});
+  }
+}
+
 void CollectConditions(const std::vector<reconcile::Condition>& conditions, Families& families) {
   std::array<uint64_t, reconcile::kConditionNames.size()> counts{};
   for (const reconcile::Condition& condition : conditions) {

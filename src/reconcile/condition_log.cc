@@ -47,7 +47,7 @@ void LogResolved(const Condition& condition) {
   const bool has_list = condition.type == ConditionType::kUnsupportedAnnotation;  // of any length
   host::LogEvent(host::kLogResolved, spdlog::level::info, FieldsOf(condition),
                  std::string(ToString(condition.type)) + " resolved" +
-                     (has_list ? "" : ": " + About(condition)));
+                     (has_list ? "" : ". It was: " + About(condition)));
 }
 
 }  // namespace alignd::reconcile

@@ -34,6 +34,11 @@ PodReleaser::Clock::time_point PodReleaser::ReleaseDue() {
   });
   Clock::time_point next = RecurringTask::kNever;
   if (stopped.empty()) return next;
+  for (const auto& [uid, due] : stopped) {
+    const std::string name = registry_.PodName(uid);
+    const MutexLock lock(mutex_);
+    if (!name.empty()) names_[uid] = name;
+  }
   // The kubelet keeps the sandbox of a completed pod for as long as the pod exists.
   const std::optional<std::set<std::string>> known = KnownPods();
   if (!known) return next;
@@ -73,9 +78,13 @@ std::optional<std::set<std::string>> PodReleaser::KnownPods() {
   return pods;
 }
 
-// The registry forgets the name with the last sandbox.
-std::string PodReleaser::NameOf(const std::string& pod_uid) const {
-  const std::string name = registry_.PodName(pod_uid);
+std::string PodReleaser::TakeName(const std::string& pod_uid) {
+  std::string name = registry_.PodName(pod_uid);
+  {
+    const MutexLock lock(mutex_);
+    const auto kept = names_.extract(pod_uid);
+    if (name.empty() && kept) name = kept.mapped();
+  }
   if (!name.empty()) return name;
   const auto decided = allocation_.decisions().Newest(pod_uid, 1);
   if (decided.empty() || decided[0]->name.empty()) return "";
@@ -84,7 +93,7 @@ std::string PodReleaser::NameOf(const std::string& pod_uid) const {
 
 void PodReleaser::Release(const std::string& pod_uid) {
   const bool is_assigned = admission::PodsIn(allocation_.snapshot()->state).contains(pod_uid);
-  const std::string name = NameOf(pod_uid);
+  const std::string name = TakeName(pod_uid);
   const std::string pod = name.empty() ? pod_uid : name + " (" + pod_uid + ")";
   const auto is_gone = std::make_shared<bool>(false);
   allocation_.ReleasePod(

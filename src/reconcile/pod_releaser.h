@@ -44,8 +44,8 @@ class PodReleaser {
   void Look() EXCLUDES(mutex_);
 
  private:
-  // "namespace/name"; empty: not known.
-  std::string NameOf(const std::string& pod_uid) const;
+  // "namespace/name"; empty: not known. For the last time: it is not kept after that.
+  std::string TakeName(const std::string& pod_uid) EXCLUDES(mutex_);
 
   struct Request {
     Clock::time_point due;
@@ -72,6 +72,8 @@ class PodReleaser {
   uint64_t looks_ GUARDED_BY(mutex_) = 0;
   bool asking_ GUARDED_BY(mutex_) = false;
   std::optional<Known> known_ GUARDED_BY(mutex_);
+  // Of pods that have stopped, by UID: the registry forgets the name with the last sandbox.
+  std::map<std::string, std::string> names_ GUARDED_BY(mutex_);
 
   std::map<std::string, Request> requests_;  // by pod UID; used by the task only
   RecurringTask task_;

@@ -14,25 +14,20 @@
 #include "core/admission/own_defaults.h"
 #include "core/admission/remedy.h"
 #include "core/admission/shared_node.h"
+#include "core/admission/shortage.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
 namespace {
 
-std::string Bytes(uint64_t bytes) {
-  constexpr uint64_t kMi = 1024 * 1024;
-  if (bytes != 0 && bytes % kMi == 0) return std::to_string(bytes / kMi) + "Mi";
-  return std::to_string(bytes);
-}
-
 void AddDevices(const Node& node, const NodeState& state, std::vector<NumaAvailability>& nodes) {
   for (const auto& [name, resource] : state.devices.resources) {
     const std::set<std::string> taken = state.devices.AllocatedIds(name);
     for (const auto& [id, device] : resource.devices) {
-      if (!device.healthy) continue;
       for (const int position : node.machine.MaskOfIds(device.numa)) {
         Availability& amount = nodes[static_cast<size_t>(position)].devices[name];
-        ++amount.total;
+        ++(device.healthy ? amount.total : amount.unhealthy);
+        if (!device.healthy) continue;
         if (!taken.contains(id)) ++amount.free;
       }
     }
@@ -45,7 +40,9 @@ void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailab
     const auto memory = state.memory.machine.find(numa.numa_id);
     if (memory == state.memory.machine.end()) continue;
     for (const auto& [type, table] : memory->second.tables) {
-      if (table.allocatable > 0) numa.memory[type] = {table.free, table.allocatable};
+      if (table.allocatable > 0) {
+        numa.memory[type] = {.free = table.free, .total = table.allocatable};
+      }
     }
   }
 }
@@ -138,15 +135,27 @@ void AddMissingMemory(const Node& node, const Pod& pod, std::vector<NumaAvailabi
   }
 }
 
-// Why the pod is refused, where the kubelet's text speaks of the locality alone.
+// Why the pod is refused, where the kubelet's text speaks of the locality alone, or of a hint.
 std::string Cause(const Node& node, const NodeState& state, const Pod& pod,
                   const Refusal& refusal) {
-  if (refusal.reason != "TopologyAffinityError") return {};
+  const bool is_memory = refusal.message.find("[memorymanager]") != std::string::npos;
+  if (refusal.reason != "TopologyAffinityError" && !is_memory) return {};
   const std::string shortage = DescribeShortage(node, state, pod);
-  return shortage.empty() ? "" : ". Cause: " + shortage + "; the alignment is not the cause";
+  if (!shortage.empty()) {
+    return ". Cause: " + shortage + (is_memory ? "" : "; the alignment is not the cause");
+  }
+  if (!is_memory) return {};
+  const std::string spread = DescribeSpreadMemory(node, state, pod);
+  return spread.empty() ? "" : ". Cause: " + spread;
 }
 
 }  // namespace
+
+std::string MemoryAmount(uint64_t bytes) {
+  constexpr uint64_t kMi = 1024 * 1024;
+  if (bytes != 0 && bytes % kMi == 0) return std::to_string(bytes / kMi) + "Mi";
+  return std::to_string(bytes);
+}
 
 std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState& state) {
   const CpuSet held_back =
@@ -199,11 +208,11 @@ std::string DescribeAvailable(const std::vector<NumaAvailability>& nodes) {
               std::to_string(numa.shared_millis->total) + "m shared CPU";
     }
     for (const auto& [type, amount] : numa.memory) {
-      text += ", " + Bytes(amount.free) + " of " + Bytes(amount.total) + " " + type;
+      text += ", " + MemoryAmount(amount.free) + " of " + MemoryAmount(amount.total) + " " + type;
     }
     for (const auto& [resource, amount] : numa.devices) {
-      text += ", " + std::to_string(amount.free) + " of " + std::to_string(amount.total) + " " +
-              resource;
+      text += ", " + std::to_string(amount.free) + " of " +
+              std::to_string(amount.total + amount.unhealthy) + " " + resource;
     }
   }
   return text;
@@ -217,11 +226,7 @@ std::vector<NumaAvailability> AvailableFor(const Node& node, const NodeState& st
 }
 
 bool FitsWithoutOthers(const Node& node, const NodeState& state, const Pod& pod) {
-  NodeState alone = state;
-  for (const std::string& uid : PodsIn(state)) {
-    if (uid != pod.uid) ReleasePod(uid, alone);
-  }
-  return Fits(node, alone, pod);
+  return Fits(node, WithoutOthers(state, pod.uid), pod);
 }
 
 Refusal Explain(const Node& node, const NodeState& state, const Pod& asking,

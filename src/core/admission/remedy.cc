@@ -10,11 +10,11 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
-#include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/resource_name.h"
 #include "core/admission/claimed_devices.h"
 #include "core/admission/own_defaults.h"
+#include "core/admission/shortage.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -22,60 +22,6 @@ namespace {
 
 std::optional<std::vector<std::string>> AnyDevices(const devicemanager::PreferenceQuery&) {
   return std::nullopt;
-}
-
-// What the pod needs at a time: all containers that run together, or the init container that needs
-// most. `amount` gives that of one container.
-template <typename Amount>
-uint64_t NeededAtOnce(const Pod& pod, const Amount& amount) {
-  uint64_t together = 0;
-  uint64_t largest_init = 0;
-  for (const Container& container : pod.containers) {
-    const auto of_container = static_cast<uint64_t>(std::max<int64_t>(amount(container), 0));
-    const uint64_t sum = SaturatingSum(together, of_container);
-    if (container.kind == ContainerKind::kInit) {
-      largest_init = std::max(largest_init, sum);
-    } else {
-      together = sum;
-    }
-  }
-  return std::max(together, largest_init);
-}
-
-int64_t Limit(const Container& container, const std::string& resource) {
-  const Quantity* const amount = Find(container.resources.limits, resource);
-  return amount == nullptr ? 0 : amount->Value();
-}
-
-// The exclusive CPUs that the pod needs at a time.
-uint64_t CpusNeeded(const Pod& pod) {
-  if (const int64_t whole = PodCpuBudget(pod); whole > 0) return static_cast<uint64_t>(whole);
-  return NeededAtOnce(pod, [&](const Container& one) { return ExclusiveCpuCount(pod, one); });
-}
-
-// The memory of a type that the pod needs at a time.
-uint64_t MemoryNeeded(const Pod& pod, const std::string& type) {
-  if (pod.pod_level_managers == PodLevelManagers::kPod) {
-    const Quantity* const whole = Find(pod.pod_level->requests, type);
-    return whole == nullptr ? 0 : static_cast<uint64_t>(std::max<int64_t>(whole->Value(), 0));
-  }
-  return NeededAtOnce(
-      pod, [&](const Container& one) { return IsEligible(pod, one) ? Limit(one, type) : 0; });
-}
-
-// The resources that the pod requests and that device plugins serve.
-std::set<std::string> DevicesOf(const NodeState& state, const Pod& pod) {
-  std::set<std::string> names;
-  for (const Container& container : pod.containers) {
-    for (const auto& [name, amount] : container.resources.limits) {
-      if (!amount.IsZero() && state.devices.resources.contains(name)) names.insert(name);
-    }
-  }
-  return names;
-}
-
-bool HasDevices(const NodeState& state, const Pod& pod, const std::string& resource) {
-  return !state.devices.PodIds(pod.uid, resource).empty();
 }
 
 // Healthy devices by the NUMA nodes on which they are; a device without NUMA node is on each.
@@ -117,12 +63,6 @@ Pod Smallest(Pod pod) {
 
 void Append(std::string& text, const std::string& part) {
   text += (text.empty() ? "" : "; ") + part;
-}
-
-std::string ShortOf(uint64_t needed, uint64_t free, uint64_t total, const std::string& what) {
-  return std::to_string(needed) + " " + what + (needed == 1 ? " is" : " are") +
-         " requested, and the node has " + std::to_string(free) + " free of " +
-         std::to_string(total);
 }
 
 // The pod without these resources.
@@ -197,52 +137,11 @@ std::string RequestLess(const Node& node, const NodeState& state, const Pod& pod
 
 }  // namespace
 
-std::string DescribeShortage(const Node& node, const NodeState& state, const Pod& pod) {
-  std::string text;
-  if (node.cpu && !state.cpu.assignments.contains(pod.uid)) {
-    const uint64_t needed = CpusNeeded(pod);
-    const CpuSet& reserved = node.cpu->reserved;
-    const CpuSet held_back = cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
-    const auto free = static_cast<uint64_t>((state.cpu.default_set - reserved - held_back).Count());
-    const auto total = static_cast<uint64_t>((node.machine.cpus() - reserved).Count());
-    if (needed > free) Append(text, ShortOf(needed, free, total, "exclusive CPUs"));
-  }
-  for (const std::string& name : DevicesOf(state, pod)) {
-    if (HasDevices(state, pod, name)) continue;
-    const std::set<std::string> taken = state.devices.AllocatedIds(name);
-    uint64_t free = 0;
-    uint64_t total = 0;
-    for (const auto& [id, device] : state.devices.resources.at(name).devices) {
-      if (!device.healthy) continue;
-      ++total;
-      if (!taken.contains(id)) ++free;
-    }
-    const uint64_t needed =
-        NeededAtOnce(pod, [&](const Container& one) { return Limit(one, name); });
-    if (needed > free) Append(text, ShortOf(needed, free, total, name));
-  }
-  if (!node.memory || !IsPinned(pod) || state.memory.assignments.contains(pod.uid)) return text;
-  std::map<std::string, Availability> whole;
-  for (const NumaAvailability& numa : AvailableFor(node, state, pod)) {
-    for (const auto& [type, memory] : numa.memory) {
-      whole[type].free = SaturatingSum(whole[type].free, memory.free);
-      whole[type].total = SaturatingSum(whole[type].total, memory.total);
-    }
-  }
-  for (const auto& [type, memory] : whole) {
-    const uint64_t needed = MemoryNeeded(pod, type);
-    if (needed > memory.free) {
-      Append(text, ShortOf(needed, memory.free, memory.total, "bytes of " + type));
-    }
-  }
-  return text;
-}
-
 std::string ProblemOfDevices(const NodeState& state, const Pod& pod) {
   for (const std::string& name : DevicesOf(state, pod)) {
     const uint64_t needed = NeededAtOnce(pod, [&, &name = name](const Container& one) {
       const bool has_them = state.devices.Find({pod.uid, one.name}, name) != nullptr;
-      return has_them ? 0 : Limit(one, name);
+      return has_them ? 0 : LimitOf(one, name);
     });
     if (needed == 0) continue;
     const devicemanager::Resource& resource = state.devices.resources.at(name);

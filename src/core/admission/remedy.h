@@ -11,10 +11,6 @@
 
 namespace alignd::admission {
 
-// "5 exclusive CPUs are requested, and 3 of 7 are free". What the whole node has too little of,
-// also without alignment. Empty: nothing.
-std::string DescribeShortage(const Node& node, const NodeState& state, const Pod& pod);
-
 // A problem of the devices that the pod needs and that no other pod can solve: their plugin is
 // missing, or too few are healthy. Empty: none.
 std::string ProblemOfDevices(const NodeState& state, const Pod& pod);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/base/saturating_sum.h"
 #include "alignd/pod/resource_name.h"
 #include "core/admission/own_defaults.h"
 #include "core/admission/remedy.h"
@@ -43,8 +45,12 @@ Holding HoldingOf(const NodeState& state, const std::string& uid) {
     holding.size += ids.size();
     holding.what += (holding.what.empty() ? "" : ", ") + resource + " " + ListOf(ids);
   }
-  if (state.memory.assignments.contains(uid)) {
-    holding.what += holding.what.empty() ? "memory" : ", memory";
+  std::map<std::string, uint64_t> memory;
+  for (const memorymanager::Block& block : state.memory.BookedFor(uid)) {
+    memory[block.type] = SaturatingSum(memory[block.type], block.size);
+  }
+  for (const auto& [type, bytes] : memory) {
+    holding.what += (holding.what.empty() ? "" : ", ") + MemoryAmount(bytes) + " of " + type;
   }
   return holding;
 }

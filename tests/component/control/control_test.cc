@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "alignd/control/v1/control.grpc.pb.h"
@@ -338,6 +339,27 @@ TEST_F(ControlTest, ReportsADiskThatIsFull) {
   server.reset();
   world.Down();  // before `events`
   world.events = &allocation::NoAllocationEvents();
+}
+
+// The call fails at its deadline; the kubelet repeats it, and the container waits on.
+TEST_F(ControlTest, NamesAContainerThatWaitsForItsPluginAsItsDecisionDoes) {
+  world.plugins->Await(kGpu, true);
+  std::promise<Outcome> answer;
+  world.manager->Admit(
+      {.pod = AppPod("p", 2, {{kGpu, "1"}}),
+       .wanted = "app",
+       .wait_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20)},
+      [&answer](Outcome outcome) { answer.set_value(std::move(outcome)); });
+  const Outcome outcome = answer.get_future().get();
+  ASSERT_TRUE(std::holds_alternative<Error>(outcome)) << TextOf(outcome);
+  world.Settle();
+  const auto decisions = world.manager->decisions().Newest("p", 1);
+  ASSERT_EQ(decisions.size(), 1U);
+  EXPECT_EQ(ReportDecision(world.node, *decisions[0]).outcome(), "waiting");
+  const v1::GetStatusResponse status = Status();
+  ASSERT_EQ(status.pending_size(), 1);
+  EXPECT_EQ(status.pending(0).state(), "waiting");
+  EXPECT_GT(status.pending(0).times(), 0U);
 }
 
 TEST_F(ControlTest, ReportsRefusedPodsUntilTheyAreAdmittedOrGone) {

@@ -187,8 +187,28 @@ TEST_F(DecisionHistoryTest, LeavesFreeSpaceToTheStateFiles) {
   EXPECT_FALSE(fs::exists(file()));
   RestartWith({.delay = std::chrono::milliseconds(1), .retry = std::chrono::milliseconds(10)});
   ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("second", 99))));
+  EXPECT_TRUE(SoonHolds([&] {
+    return Status().decisions_not_saved().find("too little free space") != std::string::npos;
+  }));
   disk.SetFree(size_t{9} << 20);
   EXPECT_TRUE(SoonHolds([&] { return ContentOf(file()).find("second") != std::string::npos; }));
+  EXPECT_TRUE(SoonHolds([&] { return Status().decisions_not_saved().empty(); }));
+}
+
+// The kubelet repeats a pod after some minutes: until then, the status has what was decided before.
+TEST_F(DecisionHistoryTest, ShowsPodsThatWereRefusedBeforeARestart) {
+  RestartWith();
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("runs", 1))));
+  ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("refused", 99))));
+  RestartWith();
+  const v1::GetStatusResponse status = Status();
+  ASSERT_EQ(status.pending_size(), 1);
+  EXPECT_EQ(status.pending(0).pod(), "default/refused");
+  EXPECT_EQ(status.pending(0).state(), "refused");
+  EXPECT_TRUE(status.pending(0).message().starts_with("before alignd was started again: "));
+  // A new answer replaces it.
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("refused", 1))));
+  EXPECT_EQ(Status().pending_size(), 0);
 }
 
 TEST_F(DecisionHistoryTest, PutsADamagedFileAside) {

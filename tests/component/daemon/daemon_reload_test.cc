@@ -258,6 +258,7 @@ TEST_F(DaemonReload, AFileThatCannotBeAppliedIsACondition) {
     const size_t before = Logged("not reloaded: ");
     ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
     ASSERT_TRUE(Eventually([&] { return Logged("not reloaded: ") > before; })) << alignd_->Log();
+    // The next reconcile is some seconds away.
     ASSERT_TRUE(Eventually([&] { return !messages().empty(); })) << alignd_->Log();
     EXPECT_NE(messages().find("config.yaml"), std::string::npos) << messages();
     EXPECT_NE(messages().find("the next start uses the file"), std::string::npos) << messages();

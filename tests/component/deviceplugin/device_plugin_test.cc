@@ -160,14 +160,21 @@ TEST_F(DevicePlugins, RefusedRegistrationsGiveTheReason) {
 TEST_F(DevicePlugins, DeadPluginLeavesUnhealthyDevicesAndFailingCalls) {
   std::unique_ptr<Simulated> plugin = Start(Profile());
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+  EXPECT_TRUE(registry_->Disconnected().empty());
+  const auto before = std::chrono::steady_clock::now();
   plugin.reset();
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {}));
   EXPECT_TRUE(inventory_.resources().at(kGpu).registered);
   EXPECT_EQ(inventory_.resources().at(kGpu).devices.size(), 2U);
   EXPECT_EQ(Allocate({"gpu-0"}).error().code, ErrorCode::kUnavailable);
+  const auto disconnected = registry_->Disconnected();
+  ASSERT_TRUE(disconnected.contains(kGpu));
+  EXPECT_GE(disconnected.at(kGpu), before);
+  EXPECT_LE(disconnected.at(kGpu), std::chrono::steady_clock::now());
 
   plugin = Start(Profile());  // within the grace period
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+  EXPECT_TRUE(registry_->Disconnected().empty());
   EXPECT_TRUE(Allocate({"gpu-0"}).ok());
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "alignd/admission/admission.h"
@@ -80,9 +81,10 @@ TEST(AdviceTest, CpusThatAreUsedUpAreNoMatterOfLocality) {
   // The kubelet's text stays: other programs look for it.
   EXPECT_TRUE(text.starts_with(
       "Resources cannot be allocated with Topology locality. Cause: 2 exclusive CPUs are "
-      "requested, and the node has 1 free of 3; the alignment is not the cause. Requested: "))
+      "requested, and the node has 1 free of 4; the alignment is not the cause. Requested: "))
       << text;
   EXPECT_TRUE(Mentions(text, "What would help: it fits when other pods end")) << text;
+  EXPECT_TRUE(Mentions(text, "Free: NUMA node 0: 1 of 4 CPUs")) << text;  // the same count
   EXPECT_FALSE(Mentions(text, "best-effort")) << text;
 }
 
@@ -185,6 +187,96 @@ TEST(AdviceTest, HugePagesThatTheNodeDoesNotHaveAreAmongWhatIsFree) {
   EXPECT_FALSE(Mentions(DescribeAvailable(AvailableByNode(node, state)), "hugepages"));
 }
 
+// A pod of this much memory and one CPU.
+Pod WantingMemory(const std::string& uid, const std::string& memory) {
+  return MakePod(uid, {App("app", {{"cpu", "1"}, {"memory", memory}})});
+}
+
+// Each NUMA node has 10Gi, of which a pod has 6Gi.
+struct ShortOfMemory {
+  Node node = AdviceNode(TopologyManagerPolicy::kBestEffort, "socket:2 numa:1 core:4 memory-gib=10",
+                         MemoryManagerPolicy::kStatic);
+  NodeState state = NodeState::Initial(node);
+
+  ShortOfMemory() {
+    for (const char* const uid : {"a", "b"}) {
+      state = Admit(node, state, WantingMemory(uid, "6Gi"), devicemanager::NoPreference).next;
+    }
+  }
+};
+
+TEST(AdviceTest, MemoryThatNoNumaNodeHasIsTheCauseWithWhatEachHas) {
+  const ShortOfMemory test;
+  const std::string text = Refusing(test.node, test.state, WantingMemory("c", "6Gi"));
+  EXPECT_TRUE(Mentions(text,
+                       "[memorymanager] failed to find NUMA nodes to extend the current topology "
+                       "hint, which is unexpected. Cause: 6144Mi of memory are requested, and no "
+                       "NUMA node has as much free (3996Mi of 10140Mi on NUMA node 0, 4096Mi of "
+                       "10240Mi on NUMA node 1). Requested: "))
+      << text;
+  EXPECT_TRUE(Mentions(text, ", 3996Mi of 10140Mi memory; NUMA node 1: ")) << text;
+}
+
+TEST(AdviceTest, MemoryThatTheNodeDoesNotHaveIsTheCause) {
+  const ShortOfMemory test;
+  const std::string text = Refusing(test.node, test.state, WantingMemory("c", "9000Mi"));
+  EXPECT_TRUE(Mentions(text,
+                       ". Cause: 9000Mi of memory are requested, and the node has 8092Mi free of "
+                       "20380Mi (3996Mi of 10140Mi on NUMA node 0, 4096Mi of 10240Mi on NUMA node "
+                       "1). Requested: "))
+      << text;
+}
+
+TEST(AdviceTest, UnhealthyDevicesOfANumaNodeAreNotFreeButStayInTheTotal) {
+  const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
+  NodeState state = WithCardAndPort(node);
+  state.devices.resources[kCard].devices["c1"].healthy = false;
+  const auto nodes = AvailableByNode(node, state);
+  EXPECT_EQ(nodes[0].devices.at(kCard), (Availability{.free = 1, .total = 1}));
+  EXPECT_EQ(nodes[1].devices.at(kCard), (Availability{.free = 0, .total = 0, .unhealthy = 1}));
+  EXPECT_EQ(DescribeAvailable({nodes[1]}),
+            "NUMA node 1: 4 of 4 CPUs (4-7), 0 of 1 a.com/card, 1 of 1 b.com/port");
+}
+
+using Names = std::set<std::string>;
+
+TEST(LackingResourcesTest, AreThoseOfWhichOtherPodsHaveTooMuch) {
+  const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
+  NodeState state = WithCardAndPort(node);
+  state.devices.resources[kCard].devices["c0"].healthy = false;
+  const auto admit = [&](const Pod& pod) {
+    const Admission admission = Admit(node, state, pod, devicemanager::NoPreference);
+    ASSERT_TRUE(admission.admitted()) << pod.uid;
+    state = admission.next;
+  };
+  admit(Wanting("card", "1", OneAmount(kCard, "1")));
+  // Its CPUs are free.
+  EXPECT_EQ(LackingResources(node, state, Wanting("new", "3", OneAmount(kCard, "1"))),
+            Names{kCard});
+  // Of the NUMA node of the card, three are.
+  EXPECT_EQ(LackingResources(node, state, Wanting("new", "4", OneAmount(kCard, "1"))),
+            (Names{"cpu", kCard}));
+  EXPECT_EQ(LackingResources(node, state, Wanting("new", "4", OneAmount(kPort, "1"))),
+            Names{"cpu"});
+}
+
+// CPUs are free on one NUMA node, and cards on the other one: either would do.
+TEST(LackingResourcesTest, AreAllIfNoSingleOneIsTheReason) {
+  const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
+  NodeState state = WithCardAndPort(node);
+  state.cpu.assignments["cpus"]["app"] = CpuSet{1, 2, 3};
+  state.cpu.default_set = state.cpu.default_set - CpuSet{1, 2, 3};
+  state.devices.allocations[{"card", "app"}][kCard].devices[1] = {"c1"};
+  const Pod pod = Wanting("new", "2", OneAmount(kCard, "1"));
+  EXPECT_FALSE(Admit(node, state, pod, devicemanager::NoPreference).admitted());
+  EXPECT_EQ(LackingResources(node, state, pod), (Names{"cpu", kCard}));
+}
+
+TEST(LackingResourcesTest, AreTheTypesOfMemory) {
+  const ShortOfMemory test;
+  EXPECT_EQ(LackingResources(test.node, test.state, WantingMemory("c", "6Gi")), Names{"memory"});
+}
+
 WhyNot ChangesFor(const Node& node, const NodeState& state, const Pod& pod) {
   return FindChanges(
       node, state, pod, /*unknown=*/{}, [](const std::string& uid) { return "ns/" + uid; },
@@ -208,6 +300,14 @@ TEST(WhyNotTest, NamesTheSmallestChangeFirst) {
   EXPECT_EQ(why.changes[0].kind, ChangeKind::kReduceRequest);
   EXPECT_EQ(why.changes[1].what, "end pod ns/two (CPUs 2-3)");
   EXPECT_EQ(why.changes[2].what, "end pod ns/four (CPUs 4-6)");
+}
+
+TEST(WhyNotTest, NamesTheMemoryOfPods) {
+  const ShortOfMemory test;
+  const WhyNot why = ChangesFor(test.node, test.state, WantingMemory("late", "6Gi"));
+  ASSERT_EQ(why.changes.size(), 2U);
+  EXPECT_EQ(why.changes[0].what, "end pod ns/a (CPUs 1, 6144Mi of memory)");
+  EXPECT_EQ(why.changes[1].what, "end pod ns/b (CPUs 4, 6144Mi of memory)");
 }
 
 TEST(WhyNotTest, AWeakerPolicyComesLast) {

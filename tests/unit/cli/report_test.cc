@@ -95,6 +95,41 @@ TEST(ReportText, LongBarsHaveOneLength) {
   }
 }
 
+TEST(ReportText, ShowsADisconnectedPluginAndItsDevicesOfEachNumaNode) {
+  v1::GetStatusResponse status = Status();
+  v1::DeviceResource& gpu = *status.mutable_devices(0);
+  gpu.set_registered(false);
+  gpu.set_disconnected_unix_ms(1'700'000'090'000);
+  gpu.clear_healthy();
+  gpu.set_unhealthy(3);
+  v1::Availability& of_node = (*status.mutable_numa(0)->mutable_devices())["example.com/gpu"];
+  of_node.set_total(0);
+  of_node.set_unhealthy(3);
+  const std::string text = TextOf(status);
+  EXPECT_NE(text.find("    example.com/gpu 0 free of 3\n"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("  example.com/gpu: 0 free of 0, 3 unhealthy, its plugin is disconnected since "
+                "2023-11-14T22:14:50Z\n"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(ProblemsOf(status), std::vector<std::string>{"device plugin not registered"});
+  const std::string json = StatusJson(status);
+  EXPECT_NE(json.find("\"disconnected_since\":\"2023-11-14T22:14:50Z\""), std::string::npos)
+      << json;
+  EXPECT_NE(json.find("\"disconnected_since\":null"), std::string::npos) << json;  // of the other
+}
+
+TEST(ReportText, ShowsThatDecisionsAreNotSaved) {
+  v1::GetStatusResponse status = Status();
+  status.set_decisions_not_saved("write f: too little free space; free space");
+  const std::string text = TextOf(status);
+  EXPECT_NE(text.find("  decisions not saved\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("decisions:        not saved for alignctl explain: write f: too little free "
+                      "space; free space\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(ReportText, ShowsContainersThatAreNotPlacedWithTheirAge) {
   v1::GetStatusResponse status = Status();
   status.MergeFrom(Parse<v1::GetStatusResponse>(R"pb(

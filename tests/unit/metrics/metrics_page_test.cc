@@ -68,9 +68,11 @@ class PageTest : public ::testing::Test {
                         [] {
                           return std::map<std::string, size_t>{{"io", 3}};
                         },
-                    .runtime_listed = [] { return true; }});
+                    .runtime_listed = [] { return true; },
+                    .disconnected = [this] { return disconnected_; }});
   }
 
+  std::set<std::string> disconnected_;
   EventMetrics events_;
   reconcile::Conditions conditions_;
   testing::AllocationNode node_;
@@ -102,6 +104,15 @@ TEST_F(PageTest, ShowsWhatAPodIsAssigned) {
             "1");
   EXPECT_EQ(Value("alignd_build_info{version=\"1.2.3\"}"), "1");
   EXPECT_EQ(Value("alignd_queue_length{queue=\"io\"}"), "3");
+}
+
+TEST_F(PageTest, ShowsADisconnectedPlugin) {
+  const std::string gpu = "alignd_device_plugin_connected{resource=\"" + std::string(kGpu) + "\"}";
+  const std::string nic = "alignd_device_plugin_connected{resource=\"" + std::string(kNic) + "\"}";
+  EXPECT_EQ(Value(gpu), "1");
+  disconnected_ = {kGpu};
+  EXPECT_EQ(Value(gpu), "0");
+  EXPECT_EQ(Value(nic), "1");
 }
 
 TEST_F(PageTest, ShowsAWriteThatFails) {

@@ -125,7 +125,8 @@ TEST(Conditions, DevicesOfAnotherPluginAreLoggedOnceAndReportedUntilTheyAreGone)
   conditions.FoundPastMirror({});
   EXPECT_TRUE(conditions.Report().empty());
   const std::string cleared = logged.Take();
-  EXPECT_TRUE(cleared.starts_with("info ConflictingDevicePlugin resolved: container app of pod "))
+  EXPECT_TRUE(
+      cleared.starts_with("info ConflictingDevicePlugin resolved. It was: container app of pod "))
       << cleared;
 }
 
@@ -174,7 +175,8 @@ TEST(Conditions, FailedUpdateIsLoggedAgainWhenItsErrorChangesAndWhenItIsSettled)
   EXPECT_EQ(Only(conditions.Report()).times, 4U);
   conditions.UpdateSettled("c1");
   EXPECT_EQ(logged.Take(),
-            "info CpusetUpdateFailed resolved: container app of pod default/web: not moved to CPUs "
+            "info CpusetUpdateFailed resolved. It was: container app of pod default/web: not moved "
+            "to CPUs "
             "1-3: busy\n");
   conditions.UpdateSettled("c1");
   EXPECT_EQ(logged.Take(), "");
@@ -199,7 +201,8 @@ TEST(Conditions, RuntimeThatFailsIsUnavailableUntilItAnswers) {
   conditions.RuntimeAnswered();
   EXPECT_TRUE(conditions.Report().empty());
   const std::string cleared = logged.Take();
-  EXPECT_TRUE(cleared.starts_with("info RuntimeUnavailable resolved: too late. ")) << cleared;
+  EXPECT_TRUE(cleared.starts_with("info RuntimeUnavailable resolved. It was: too late. "))
+      << cleared;
   conditions.RuntimeAnswered();
   EXPECT_EQ(logged.Take(), "");
   conditions.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
@@ -237,12 +240,12 @@ TEST(Conditions, SignOfAnotherManagerExpiresIfItIsNotSeenAgain) {
   EXPECT_EQ(conditions.Report().size(), 2U);
   EXPECT_EQ(logged.Take(), "");
   conditions.DropExpired(now + Conditions::kSignLasts);
-  EXPECT_EQ(logged.Take(), "info ConflictingCPUManager resolved: it writes\n");
+  EXPECT_EQ(logged.Take(), "info ConflictingCPUManager resolved. It was: it writes\n");
   EXPECT_EQ(Only(conditions.Report()).message, "it is there");
   conditions.ConflictingManagerGone("never seen");
   EXPECT_EQ(logged.Take(), "");
   conditions.ConflictingManagerGone("where");
-  EXPECT_EQ(logged.Take(), "info ConflictingCPUManager resolved: it is there\n");
+  EXPECT_EQ(logged.Take(), "info ConflictingCPUManager resolved. It was: it is there\n");
   EXPECT_TRUE(conditions.Report().empty());
 }
 
@@ -270,7 +273,7 @@ TEST(Conditions, UnmanagedContainersAreLoggedOnceAndReportedWhileTheyRun) {
   conditions.FoundUnmanaged({});
   EXPECT_TRUE(conditions.Report().empty());
   const std::string cleared = logged.Take();
-  EXPECT_NE(cleared.find("info UnmanagedContainer resolved: container app of pod u2: "),
+  EXPECT_NE(cleared.find("info UnmanagedContainer resolved. It was: container app of pod u2: "),
             std::string::npos)
       << cleared;
 }

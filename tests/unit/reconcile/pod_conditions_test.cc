@@ -36,9 +36,10 @@ TEST(PodConditions, QuotaThatIsNotLiftedIsLoggedOnceForEachPodAndReason) {
   EXPECT_EQ(logged.Take(), line);
 
   conditions.QuotaSettled("a");
-  EXPECT_EQ(logged.Take(),
-            "info PodQuotaNotLifted resolved: pod a: throttled, although it has exclusive CPUs: "
-            "its CFS quota cannot be lifted: write cpu.max: read-only\n");
+  EXPECT_EQ(
+      logged.Take(),
+      "info PodQuotaNotLifted resolved. It was: pod a: throttled, although it has exclusive CPUs: "
+      "its CFS quota cannot be lifted: write cpu.max: read-only\n");
   EXPECT_EQ(conditions.PodsWithConditions(), std::set<std::string>{"b"});
   conditions.QuotaNotLifted("a", read_only);
   EXPECT_EQ(logged.Take(), line);

@@ -5,9 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
+#include <string>
 #include <thread>
 #include <variant>
 
+#include "conditions_fixture.h"
 #include "edge/allocation_node.h"
 #include "sync/task_queue.h"
 
@@ -43,6 +46,37 @@ TEST(PodReleaser, ReleasesAlsoWhileOtherPodsKeepStopping) {
   EXPECT_TRUE(node.published().cpu.assignments.empty());
   releaser.Stop();
   node.Down();  // the manager's callbacks end before the releaser does
+}
+
+// After a restart of alignd, no decision has the name of the pod, and the registry forgets it with
+// the last sandbox.
+TEST(PodReleaser, NamesThePodAfterItsSandboxIsRemoved) {
+  testing::AllocationNode node;
+  node.Up();
+  ASSERT_TRUE(
+      std::holds_alternative<allocation::Allocated>(node.Admit(testing::AppPod("ended", 2))));
+  node.Down();
+  node.Up();
+  ContainerRegistry registry;
+  registry.AddSandbox("sandbox", "ended", "ns/train");
+  registry.SandboxStopped("sandbox");
+  TaskQueue background("background");
+  Logged logged;
+  // Not due before the sandbox is removed.
+  PodReleaser releaser(
+      background, *node.manager, registry,
+      {.grace = {.stopped = std::chrono::hours(1), .found = std::chrono::hours(1)}});
+  releaser.Start();
+  std::promise<void> has_run;
+  background.Post([&] { has_run.set_value(); });
+  has_run.get_future().wait();
+  registry.RemoveSandbox("sandbox");
+  releaser.Release("ended");
+  node.Settle();
+  releaser.Stop();
+  node.Down();
+  const std::string text = logged.Take();
+  EXPECT_NE(text.find("pod ns/train (ended) has ended: "), std::string::npos) << text;
 }
 
 }  // namespace
