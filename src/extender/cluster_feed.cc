@@ -36,6 +36,7 @@ class ClusterFeed::State final : public ObjectSink {
       threads_[Index(kind)] = std::thread([this, kind] { Follow(kind); });
     }
     giving_ = std::thread([this] { Give(); });
+    listing_ = std::thread([this] { EndWatchesForLists(); });
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -44,8 +45,10 @@ class ClusterFeed::State final : public ObjectSink {
       const MutexLock lock(mutex_);
       is_ending_ = true;
       wake_.NotifyAll();
+      list_wake_.NotifyAll();
     }
     giving_.join();
+    listing_.join();
     for (const ObjectKind kind : kKinds) {
       // A call that has not begun yet when it is stopped is stopped again.
       while (!has_ended_[Index(kind)].load()) {
@@ -100,7 +103,10 @@ class ClusterFeed::State final : public ObjectSink {
   }
 
   void ListAgain() {
-    for (const auto& watch : watches_) watch->ListAgain();
+    const MutexLock lock(mutex_);
+    ++lists_wanted_;
+    wake_.NotifyAll();
+    list_wake_.NotifyAll();
   }
 
   ClusterClock::time_point AsOf() const {
@@ -162,13 +168,37 @@ class ClusterFeed::State final : public ObjectSink {
 
   void Follow(ObjectKind kind) {
     for (;;) {
+      const uint64_t wanted = ListsWanted();
       const auto pause = watches_[Index(kind)]->Step();
       const auto until = ClusterClock::now() + pause;
       const MutexLock lock(mutex_);
-      while (!is_ending_ && ClusterClock::now() < until) wake_.WaitUntil(mutex_, until);
+      // A list that is wanted does not wait for the end of a pause after a failure.
+      while (!is_ending_ && lists_wanted_ == wanted && ClusterClock::now() < until) {
+        wake_.WaitUntil(mutex_, until);
+      }
       if (is_ending_) break;
     }
     has_ended_[Index(kind)].store(true);
+  }
+
+  uint64_t ListsWanted() const {
+    const MutexLock lock(mutex_);
+    return lists_wanted_;
+  }
+
+  // On a thread of its own: a watch that is being connected cannot be ended for seconds. The caller
+  // of ListAgain renews a Lease, and must not wait for it.
+  void EndWatchesForLists() {
+    uint64_t done = 0;
+    for (;;) {
+      {
+        const MutexLock lock(mutex_);
+        while (!is_ending_ && lists_wanted_ == done) list_wake_.Wait(mutex_);
+        if (is_ending_) return;
+        done = lists_wanted_;
+      }
+      for (const auto& watch : watches_) watch->ListAgain();
+    }
   }
 
   // Why calls cannot be answered; nullopt: they can.
@@ -271,16 +301,19 @@ class ClusterFeed::State final : public ObjectSink {
   Extender& extender_;
   mutable Mutex mutex_;
   CondVar wake_;
+  CondVar list_wake_;  // not at each change, as wake_
   ClusterView view_ GUARDED_BY(mutex_);
   std::array<OfKind, kKinds.size()> of_kinds_ GUARDED_BY(mutex_);
   ClusterClock::time_point given_ GUARDED_BY(mutex_){};  // to the extender
   bool has_changed_ GUARDED_BY(mutex_) = false;
+  uint64_t lists_wanted_ GUARDED_BY(mutex_) = 0;
   bool is_ending_ GUARDED_BY(mutex_) = false;
   std::map<std::string, std::string> problems_;  // of nodes; of the thread `giving_`
   std::array<std::unique_ptr<ObjectWatch>, kKinds.size()> watches_;
   std::array<std::atomic<bool>, kKinds.size()> has_ended_{};
   std::array<std::thread, kKinds.size()> threads_;
   std::thread giving_;
+  std::thread listing_;
 };
 
 ClusterFeed::ClusterFeed(Settings settings, const ObjectWatch::Connect& connect, Extender& extender)

@@ -36,7 +36,7 @@ class ClusterFeed {
   // Ends the threads: at once, or when an attempt to connect is over.
   ~ClusterFeed();
 
-  // Lists all objects again. Thread-safe.
+  // Has all objects listed again, and does not wait for it. Thread-safe.
   void ListAgain();
 
   // What the extender was given is what the API server had then, or newer. Thread-safe.

@@ -246,7 +246,7 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
     return filtered;
   }
   if (problem_) return *problem_;
-  Drop(pod.pod.uid);
+  const bool is_first = !Drop(pod.pod.uid);
   DropNamesakesOf(pod);
   if (known_.contains(pod.pod.uid) || known_.contains(NameOf(pod))) {
     // An earlier pod of that name, whose end is not known here yet. kube-scheduler repeats a call
@@ -284,7 +284,9 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
   std::ranges::sort(fitting);
   for (const size_t position : fitting) filtered.nodes.push_back(names[position]);
   if (filtered.nodes.empty()) return filtered;
-  kept_[pod.pod.uid] = {pod, filtered.nodes, now};
+  // An earlier answer may have been sent after all: such a place is not dropped with this answer.
+  if (is_first) filtered.place = ++places_;
+  kept_[pod.pod.uid] = {pod, filtered.nodes, now, filtered.place};
   for (const std::string& name : filtered.nodes) {
     Seat& seat = seats_.at(name);
     seat.pods.push_back(pod.pod.uid);

@@ -71,10 +71,14 @@ class Extender {
     // The other nodes that were asked: if enough nodes with higher scores fit, a node is not asked.
     std::map<std::string, std::string> failed;  // with the reason; if other pods end, they may fit
     std::map<std::string, std::string> unresolvable;  // the end of other pods changes nothing
+    uint64_t place = 0;  // for DropPlace; 0: none is kept, or an earlier answer kept one, too
   };
   // Errors: the nodes could not be read.
   Result<Filtered> Filter(const placement::PlannedPod& pod, const std::vector<std::string>& names,
                           Clock::time_point now);
+
+  // The answer of Filter is not sent. A place of another answer about the pod stays kept.
+  void DropPlace(const std::string& uid, uint64_t place);
 
   // Name and score, 0 to 10, of all names in their order.
   // Errors: as Filter.
@@ -116,6 +120,7 @@ class Extender {
     placement::PlannedPod pod;
     std::vector<std::string> nodes;
     Clock::time_point since;
+    uint64_t place = 0;  // as in Filtered
   };
   struct Answer {
     placement::Outcome outcome = placement::Outcome::kRefused;
@@ -164,7 +169,8 @@ class Extender {
   // Places what is kept on the nodes of these names.
   void Reseat(const std::set<std::string>& names) REQUIRES(mutex_);
   void Forget(const NodePointer& node) REQUIRES(mutex_);
-  void Drop(const std::string& uid) REQUIRES(mutex_);
+  // Whether there was a place.
+  bool Drop(const std::string& uid) REQUIRES(mutex_);
   void DropNamesakesOf(const placement::PlannedPod& pod) REQUIRES(mutex_);
   void KeepOnly(Kept& kept, const std::string& uid, const std::vector<std::string>& nodes)
       REQUIRES(mutex_);
@@ -181,6 +187,7 @@ class Extender {
   std::map<std::string, std::string> known_ GUARDED_BY(mutex_);  // UIDs and names, with the node
   std::vector<std::unique_ptr<Shape>> shapes_ GUARDED_BY(mutex_);
   uint64_t dropped_ GUARDED_BY(mutex_) = 0;
+  uint64_t places_ GUARDED_BY(mutex_) = 0;  // that were kept so far
 };
 
 // "5 nodes cannot be used: w1: REASON | w2: REASON | w3: REASON | and 2 more", of NodeProblems.

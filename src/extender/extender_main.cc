@@ -35,8 +35,8 @@ namespace {
 using namespace alignd;
 
 constexpr char kUserAgent[] = "alignd-extender";
-// At the end, the pods that were let through are waited for so long. With a call of the API server,
-// it is less than the time that systemd and the kubelet give.
+// At the end, the pods that were let through are waited for so long. If the calls of the API server
+// that follow take longer than systemd and the kubelet wait, the Lease is left to expire.
 constexpr std::chrono::seconds kHandOver{8};
 
 Result<apiserver::ApiCredential> Credential(const extender::ExtenderOptions& options) {
@@ -52,20 +52,22 @@ Result<std::unique_ptr<apiserver::ApiReader>> Connect(const extender::ExtenderOp
   return apiserver::ReaderFor(*credential, kUserAgent, kSilence);
 }
 
-// For calls of the Lease: within the renew deadline, there is time for two.
+// For calls of the Lease: whole seconds of `patience`, at least one, and no more than other calls.
 Result<apiserver::ApiCall> ConnectForLease(const extender::ExtenderOptions& options,
                                            std::chrono::milliseconds patience) {
   const Result<apiserver::ApiCredential> credential = Credential(options);
   if (!credential.ok()) return credential.error();
   return apiserver::ConnectTo(*credential, kUserAgent,
-                              std::chrono::ceil<std::chrono::seconds>(patience));
+                              std::clamp(std::chrono::floor<std::chrono::seconds>(patience),
+                                         std::chrono::seconds(1), apiserver::kApiPatience));
 }
 
 // Takes part in the election. `options`, `cluster` and `extender` outlive it. Errors: of
-// NewIdentity.
+// NewIdentity; kIo: there is no clock to measure with.
 Result<std::unique_ptr<extender::Leadership>> Elect(const extender::ExtenderOptions& options,
                                                     extender::ClusterFeed& cluster,
                                                     const extender::Extender& extender) {
+  if (const Result<Done> clock = BootClock::Check(); !clock.ok()) return clock.error();
   const Result<std::string> identity = extender::NewIdentity();
   if (!identity.ok()) return identity.error();
   extender::Leadership::Settings settings{.election = options.election,
@@ -80,9 +82,11 @@ Result<std::unique_ptr<extender::Leadership>> Elect(const extender::ExtenderOpti
         [&options] { return ConnectForLease(options, options.election.retry_period); });
     settings.announce = [endpoint] { return endpoint->Announce(); };
   }
+  // A call can wait twice: for the connection, and for the answer. A third of the deadline is free
+  // for the next attempt.
   return std::make_unique<extender::Leadership>(
       settings,
-      [&options] { return ConnectForLease(options, options.election.renew_deadline / 2); },
+      [&options] { return ConnectForLease(options, options.election.renew_deadline / 3); },
       extender::Leadership::View{
           .as_of = [&cluster] { return cluster.AsOf(); },
           .list_again = [&cluster] { cluster.ListAgain(); },
@@ -146,9 +150,9 @@ int main(int argc, char** argv) {
   std::atomic<extender::Leadership*> elected = nullptr;
   extender::ExtenderServer::Permits permits;
   if (options->elects_leader) {
-    permits = [&elected](bool keeps_place) -> Result<uint64_t> {
+    permits = [&elected]() -> Result<uint64_t> {
       const extender::Leadership* const leadership = elected.load();
-      if (leadership != nullptr) return leadership->Permits(keeps_place);
+      if (leadership != nullptr) return leadership->Permits();
       return Error{ErrorCode::kUnavailable, "NotLeader: this replica starts",
                    "wait; kube-scheduler tries again"};
     };

@@ -1,5 +1,7 @@
 #include "extender/extender_options.h"
 
+#include <arpa/inet.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -123,7 +125,11 @@ std::chrono::milliseconds DurationOf(const char* option, const std::string& text
   if (!duration || *duration < kNanosecondsPerMs || *duration % kNanosecondsPerMs != 0) {
     throw CLI::ValidationError(option, text + " is not a duration as 15s, 1m or 500ms");
   }
-  return std::chrono::milliseconds(*duration / kNanosecondsPerMs);
+  const std::chrono::milliseconds parsed(*duration / kNanosecondsPerMs);
+  if (parsed > std::chrono::hours(24)) {
+    throw CLI::ValidationError(option, text + " is more than 24h");
+  }
+  return parsed;
 }
 
 // Source: apimachinery pkg/util/validation, IsDNS1123Subdomain; namespaces have no dots.
@@ -166,6 +172,12 @@ void CheckElection(const Texts& texts, ExtenderOptions& options) {
   }
   if (!options.endpoint_slice.empty()) {
     CheckName("--leader-endpoint-slice", options.endpoint_slice, true);
+    in6_addr address{};
+    if (inet_pton(AF_INET, options.endpoint_address.c_str(), &address) != 1 &&
+        inet_pton(AF_INET6, options.endpoint_address.c_str(), &address) != 1) {
+      throw CLI::ValidationError("--leader-endpoint-address",
+                                 options.endpoint_address + " is no IPv4 or IPv6 address");
+    }
     if (!options.elects_leader) {
       throw CLI::ValidationError("--leader-endpoint-slice", "needs --leader-elect");
     }

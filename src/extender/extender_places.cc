@@ -101,18 +101,25 @@ void Extender::KeepOnly(Kept& kept, const std::string& uid, const std::vector<st
   });
 }
 
-void Extender::Drop(const std::string& uid) {
+bool Extender::Drop(const std::string& uid) {
   const auto kept = kept_.find(uid);
-  if (kept == kept_.end()) return;
+  if (kept == kept_.end()) return false;
   KeepOnly(kept->second, uid, {});
   kept_.erase(kept);
+  return true;
+}
+
+void Extender::DropPlace(const std::string& uid, uint64_t place) {
+  const MutexLock lock(mutex_);
+  const auto kept = kept_.find(uid);
+  if (place != 0 && kept != kept_.end() && kept->second.place == place) (void)Drop(uid);
 }
 
 // There is one pod of a name: an earlier one with another UID is gone.
 void Extender::DropNamesakesOf(const PlannedPod& pod) {
   const auto namesake = std::ranges::find_if(
       kept_, [&](const auto& kept) { return NameOf(kept.second.pod) == NameOf(pod); });
-  if (namesake != kept_.end()) Drop(std::string(namesake->first));
+  if (namesake != kept_.end()) (void)Drop(std::string(namesake->first));
 }
 
 }  // namespace alignd::extender

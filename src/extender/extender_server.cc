@@ -143,7 +143,7 @@ class HttpExtender final : public ExtenderServer {
       : server_(std::move(server)),
         extender_(extender),
         more_metrics_(std::move(more_metrics)),
-        permits_(permits ? std::move(permits) : [](bool) -> Result<uint64_t> { return 0; }) {
+        permits_(permits ? std::move(permits) : []() -> Result<uint64_t> { return 0; }) {
     server_->new_task_queue = [] { return new ExtenderPool; };
     server_->set_payload_max_length(kMaxRequestBytes);
     server_->set_keep_alive_timeout(kIdleSeconds);
@@ -161,6 +161,7 @@ class HttpExtender final : public ExtenderServer {
       const ServerClock::time_point since = ServerClock::now();
       CallOutcome outcome = CallOutcome::kAnswered;
       response.set_content(Filter(request.body, outcome), kJson);
+      CloseUnlessLeader(outcome, response);
       counts_.Add(Verb::kFilter, outcome, ServerClock::now() - since);
     });
     server_->Post("/prioritize",
@@ -168,6 +169,7 @@ class HttpExtender final : public ExtenderServer {
                     const ServerClock::time_point since = ServerClock::now();
                     CallOutcome outcome = CallOutcome::kAnswered;
                     Prioritize(request.body, response, outcome);
+                    CloseUnlessLeader(outcome, response);
                     counts_.Add(Verb::kPrioritize, outcome, ServerClock::now() - since);
                   });
     server_->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
@@ -218,24 +220,31 @@ class HttpExtender final : public ExtenderServer {
 
   // `if_leader`: a replica that is not the leader is not ready.
   std::optional<Error> WhyNotReady(bool if_leader) const {
-    if (if_leader) {
-      if (const auto permitted = permits_(/*keeps_place=*/false); !permitted.ok()) {
-        return permitted.error();
-      }
-    }
     if (const auto problem = extender_.Problem()) return problem;
     if (!if_leader) return std::nullopt;
-    const auto permitted = permits_(/*keeps_place=*/true);
+    const auto permitted = permits_();
     return permitted.ok() ? std::nullopt : std::optional(permitted.error());
   }
 
+  // Connections that are open stay with this replica when the Service leads to another one: without
+  // this, kube-scheduler would call the former leader for as long as it has pods.
+  static void CloseUnlessLeader(CallOutcome outcome, httplib::Response& response) {
+    if (outcome == CallOutcome::kNotLeader) response.set_header("Connection", "close");
+  }
+
+  // The term; of a pod that is not concerned, any replica knows all that is needed.
+  Result<uint64_t> PermittedFor(const placement::PlannedPod& pod) const {
+    if (!IsConcerned(pod)) return 0;
+    return permits_();
+  }
+
   // Why the answer to a call that was permitted is not sent: this process has stood still since, or
-  // the answer took too long. A place that is kept for it stays kept.
-  std::optional<Error> WhyNotSent(uint64_t term, bool keeps_place) const {
-    const Result<uint64_t> permitted = permits_(keeps_place);
+  // the answer took too long.
+  std::optional<Error> WhyNotSent(const placement::PlannedPod& pod, uint64_t term) const {
+    const Result<uint64_t> permitted = PermittedFor(pod);
     if (!permitted.ok()) return permitted.error();
     if (*permitted == term) return std::nullopt;
-    return Error{ErrorCode::kUnavailable, "NotLeader: another replica led meanwhile",
+    return Error{ErrorCode::kUnavailable, "NotLeader: the term has changed since the call came",
                  "wait; kube-scheduler tries again"};
   }
 
@@ -246,8 +255,7 @@ class HttpExtender final : public ExtenderServer {
       outcome = CallOutcome::kBadRequest;
       return FilterError(request.error());
     }
-    const bool keeps_place = IsConcerned(request->pod);
-    const Result<uint64_t> permitted = permits_(keeps_place);
+    const Result<uint64_t> permitted = PermittedFor(request->pod);
     if (!permitted.ok()) {
       outcome = CallOutcome::kNotLeader;
       return FilterError(permitted.error());
@@ -259,7 +267,9 @@ class HttpExtender final : public ExtenderServer {
       return FilterError(filtered.error());
     }
     std::string answer = FilterResult(*request, *filtered);
-    if (const auto problem = WhyNotSent(*permitted, keeps_place)) {
+    if (const auto problem = WhyNotSent(request->pod, *permitted)) {
+      // The end of the leader would wait for a pod that goes nowhere.
+      extender_.DropPlace(request->pod.pod.uid, filtered->place);
       outcome = CallOutcome::kNotLeader;
       return FilterError(*problem);
     }
@@ -280,13 +290,12 @@ class HttpExtender final : public ExtenderServer {
       response.status = 503;
       response.set_content(error.Text() + "\n", kPlainText);
     };
-    const bool keeps_place = IsConcerned(request->pod);
-    const Result<uint64_t> permitted = permits_(keeps_place);
+    const Result<uint64_t> permitted = PermittedFor(request->pod);
     if (!permitted.ok()) return refuse(CallOutcome::kNotLeader, permitted.error());
     const auto scores = extender_.Prioritize(request->pod, request->names);
     if (!scores.ok()) return refuse(CallOutcome::kNoNodes, scores.error());
     const std::string list = PriorityList(*scores);
-    const auto problem = WhyNotSent(*permitted, keeps_place);
+    const auto problem = WhyNotSent(request->pod, *permitted);
     if (problem) return refuse(CallOutcome::kNotLeader, *problem);
     response.set_content(list, kJson);
   }

@@ -26,9 +26,9 @@ class ExtenderServer {
  public:
   static constexpr size_t kMaxRequestBytes = size_t{64} << 20;
 
-  // Whether a call is answered now: asked when it comes, and again when its answer is sent, which
-  // must have the same number. `keeps_place`: of a pod for which a place is kept.
-  using Permits = std::function<Result<uint64_t>(bool keeps_place)>;
+  // Whether a call about a pod that IsConcerned is answered now: asked when it comes, and again
+  // when its answer is sent, which must have the same number. Other pods go on in any case.
+  using Permits = std::function<Result<uint64_t>()>;
 
   // Listens. `extender` outlives the server, and what the functions use does. `more_metrics` gives
   // further families of /metrics. Without `permits`, all calls are answered.

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "apiserver/object_json.h"
@@ -72,10 +73,11 @@ LeaderElector::Attempt LeaderElector::Try(bool& again) {
   if (!known_) {
     bool is_absent = false;
     if (Attempt failed = Read(is_absent)) return failed;
+    if (is_absent && HasResigned()) return std::nullopt;
     if (is_absent) return Create(again);
   }
   if (known_->holder == settings_.identity) return Renew(again);
-  if (IsReleased(*known_) || HasExpired()) return TakeOver(again);
+  if (!HasResigned() && (IsReleased(*known_) || HasExpired())) return TakeOver(again);
   known_.reset();
   return std::nullopt;
 }
@@ -103,8 +105,14 @@ void LeaderElector::Observe(const Lease& lease) {
 }
 
 bool LeaderElector::HasExpired() const {
-  const auto duration = known_->duration.count() > 0 ? known_->duration : settings_.lease_duration;
+  // The leader does not read how long the duration in the Lease is: a user can have changed it.
+  const auto duration = std::max(known_->duration, settings_.lease_duration);
   return clocks_.boot() - observed_at_ >= duration;
+}
+
+bool LeaderElector::HasResigned() const {
+  const MutexLock lock(mutex_);
+  return has_resigned_;
 }
 
 std::string LeaderElector::Stamp() {
@@ -134,7 +142,9 @@ LeaderElector::Attempt LeaderElector::Create(bool& again) {
 }
 
 LeaderElector::Attempt LeaderElector::TakeOver(bool& again) {
-  const LeaseTerm term = TermOf(known_->transitions + 1, "");
+  // The API server refuses more than an int32.
+  constexpr int64_t kMaxTransitions = std::numeric_limits<int32_t>::max();
+  const LeaseTerm term = TermOf(std::min(known_->transitions + 1, kMaxTransitions), "");
   {
     const MutexLock lock(mutex_);
     term_ = Term{.acquired = term.acquired, .is_handed_over = IsReleased(*known_)};
@@ -197,9 +207,9 @@ LeaderElector::Failure LeaderElector::FailureOf(const apiserver::ApiAnswer& answ
     remedy = "renew the token or certificate of the credential";
   } else if (answer.status == 403) {
     remedy =
-        "allow the credential to get, create and update leases.coordination.k8s.io in the "
-        "namespace " +
-        settings_.name_space + ": config/scheduler/rbac.yaml";
+        "allow the credential to get, create and update leases.coordination.k8s.io: "
+        "config/scheduler/rbac.yaml, with the namespace " +
+        settings_.name_space + " and the name " + settings_.name;
   } else if (answer.status == 404) {
     remedy = "create the namespace " + settings_.name_space +
              ", or give another with --leader-elect-resource-namespace";
@@ -213,8 +223,10 @@ milliseconds LeaderElector::Note(const Attempt& attempt) {
   std::optional<Error> before;
   std::string holder;
   uint64_t terms = 0;
+  bool has_resigned = false;
   {
     const MutexLock lock(mutex_);
+    has_resigned = has_resigned_;
     before = std::exchange(failure_, attempt ? std::optional(attempt->error) : std::nullopt);
     if (attempt) ++counts_.failures;
     terms = counts_.terms;
@@ -229,7 +241,7 @@ milliseconds LeaderElector::Note(const Attempt& attempt) {
   if (leading.ok() && !was_leading_) {
     spdlog::info("this replica, {}, is the leader: Lease {}, its term {}", settings_.identity,
                  Shown(), terms);
-  } else if (!leading.ok() && was_leading_) {
+  } else if (!leading.ok() && was_leading_ && !has_resigned) {
     spdlog::warn("{}", leading.error().Text());
   } else if (!leading.ok() && holder != shown_holder_) {
     spdlog::info("{}", leading.error().message);
@@ -240,9 +252,10 @@ milliseconds LeaderElector::Note(const Attempt& attempt) {
   std::uniform_real_distribution<double> more(0, kJitter);
   const auto pause =
       std::chrono::duration_cast<milliseconds>(settings_.retry_period * (1 + more(jitter_)));
-  if (!attempt || !attempt->pause) return pause;
-  return std::clamp<milliseconds>(*attempt->pause, pause,
-                                  std::max<milliseconds>(pause, settings_.lease_duration));
+  // A leader that waited for as long as the API server asks would lose its term.
+  if (!attempt || !attempt->pause || leading.ok()) return pause;
+  const std::chrono::seconds asked = std::min(*attempt->pause, settings_.lease_duration);
+  return std::max<milliseconds>(pause, asked);
 }
 
 void LeaderElector::Resign() {
@@ -252,7 +265,19 @@ void LeaderElector::Resign() {
 
 Result<Done> LeaderElector::Release() {
   Resign();
-  if (!known_ || !call_ || known_->holder != settings_.identity) return Done{};
+  const Error not_held{
+      ErrorCode::kUnavailable, "release Lease " + Shown() + ": this replica does not have it",
+      "see its holder: kubectl -n " + settings_.name_space + " get lease " + settings_.name};
+  // After a failure, the Lease is read: it is not known what was written.
+  if (bool again = false; !known_) {
+    if (const Attempt failed = Try(again)) return failed->error;
+  }
+  if (!known_ || known_->holder != settings_.identity) return not_held;
+  {
+    // With a Lease that it has created, another replica may lead.
+    const MutexLock lock(mutex_);
+    if (!term_ || term_->number == 0 || clocks_.boot() < term_->leads_from) return not_held;
+  }
   LeaseTerm term = TermOf(known_->transitions, "");
   term.holder.clear();
   term.duration = kReleasedDuration;

@@ -17,15 +17,18 @@
 
 namespace alignd::extender {
 
-// At no time do two replicas lead:
+// At no time do two replicas lead, if their clocks do not stand still and all have the same times:
 // - The leader leads for `renew_deadline` after the moment before its last successful write was
 //   sent, by its own clock, which also runs while the machine is suspended.
-// - Another replica takes the Lease when it has seen no change of it for the duration in it, by its
-//   own clock. So the clocks of machines are never compared; one may be faster by the proportion of
-//   both times.
+// - Another replica takes the Lease when it has seen no change of it for `lease_duration`, and for
+//   the duration in it, by its own clock. So the clocks of machines are never compared; one may be
+//   faster by the proportion of both times.
 // - A Lease that the leader has released is taken at once: it has stopped before.
 // - Behind a Lease that did not exist, there may be a leader whose Lease was deleted. The replica
 //   that creates it leads after `lease_duration`.
+//
+// The clock of a virtual machine can stand still while the hypervisor pauses or restores it: the
+// replica in it then leads for that much longer.
 //
 // One thread at a time, except where it says thread-safe.
 class LeaderElector {
@@ -59,10 +62,12 @@ class LeaderElector {
 
   // Reads the Lease, and takes or renews it. How long to pause before the next step.
   std::chrono::milliseconds Step();
-  // Empties the Lease, if this replica has it. Only after Resign.
+  // Empties the Lease. Only after Resign. Errors: kUnavailable: this replica does not have it, or
+  // has not led with it, or it cannot be written.
   Result<Done> Release();
 
-  // This replica no longer leads, from now on. Thread-safe.
+  // This replica no longer leads, from now on. It renews the Lease if it has it, and takes none.
+  // Thread-safe.
   void Resign();
 
   struct Leading {
@@ -106,6 +111,7 @@ class LeaderElector {
   void Observe(const Lease& lease);
   void Renewed(const Lease& lease, Time before) REQUIRES(mutex_);
   bool HasExpired() const;
+  bool HasResigned() const;
   std::string Stamp();
   LeaseTerm TermOf(int64_t transitions, const std::string& acquired);
   Failure FailureOf(const apiserver::ApiAnswer& answer, const std::string& verb) const;

@@ -39,6 +39,9 @@ Result<Done> LeaderEndpoint::Announce() {
              settings_.name_space;
   } else if (answer->status == 404) {
     remedy = "create the EndpointSlice " + shown;
+  } else if (answer->status == 422) {
+    remedy = "see that the addressType of the EndpointSlice " + shown + " is that of " +
+             settings_.address + ", of --leader-endpoint-address";
   }
   return Error{ErrorCode::kUnavailable, text, remedy};
 }

@@ -18,7 +18,7 @@ class LeaderEndpoint {
   struct Settings {
     std::string name_space;
     std::string slice;
-    std::string address;
+    std::string address;  // IPv4 or IPv6
   };
 
   LeaderEndpoint(Settings settings, LeaderElector::Connect connect);

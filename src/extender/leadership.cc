@@ -28,10 +28,9 @@ class Leadership::State {
   State& operator=(const State&) = delete;
   ~State() { End(false); }
 
-  Result<uint64_t> Permits(bool keeps_place) const {
+  Result<uint64_t> Permits() const {
     const Result<LeaderElector::Leading> leading = elector_.LeadingNow();
     if (!leading.ok()) return leading.error();
-    if (!keeps_place) return leading->term;
     ViewClock::time_point needed;
     {
       const MutexLock lock(mutex_);
@@ -47,7 +46,7 @@ class Leadership::State {
 
   void HandOver(std::chrono::milliseconds patience) {
     // A replica that waits for the pods of a former leader does not know them.
-    const bool knows_all = Permits(true).ok();
+    const bool knows_all = Permits().ok();
     elector_.Resign();
     const auto until = ViewClock::now() + patience;
     while (knows_all && view_.pods_on_their_way() > 0 && ViewClock::now() < until) {
@@ -175,9 +174,7 @@ Leadership::Leadership(Settings settings, LeaderElector::Connect connect, View v
 
 Leadership::~Leadership() = default;
 
-Result<uint64_t> Leadership::Permits(bool keeps_place) const {
-  return state_->Permits(keeps_place);
-}
+Result<uint64_t> Leadership::Permits() const { return state_->Permits(); }
 
 void Leadership::HandOver(std::chrono::milliseconds patience) { state_->HandOver(patience); }
 

@@ -18,9 +18,9 @@ namespace alignd::extender {
 // Each replica keeps the places of its own answers only. So a new leader decides
 // - at once, with nodes and pods that were listed after it became the leader, if the former leader
 //   has released the Lease: it does that when all pods that it let through are shown;
-// - else with nodes and pods that were listed `wait` later: a pod that the former leader let
-// through
-//   is bound by then, as a place is kept for no longer time.
+// - else with nodes and pods that were listed `wait` later: by then, each pod that the former
+// leader
+//   let through is bound, or its place is void.
 class Leadership {
  public:
   // What this replica knows of the cluster. Its functions are thread-safe.
@@ -45,9 +45,8 @@ class Leadership {
   ~Leadership();
 
   // Whether a call is answered now, with the number of the term: an answer of another term must not
-  // be sent. `keeps_place`: about a pod that is let through by what is known of the nodes.
-  // Errors: kUnavailable: NotLeader, NewLeader.
-  Result<uint64_t> Permits(bool keeps_place) const;
+  // be sent. Errors: kUnavailable: NotLeader, NewLeader.
+  Result<uint64_t> Permits() const;
 
   // From now on, nothing is answered. Releases the Lease when all pods that were let through are
   // shown; if they are not within `patience`, the Lease is left to expire. Once.

@@ -113,8 +113,8 @@ std::chrono::milliseconds ObjectWatch::AfterFailure(const ApiFailure& failure) {
   has_failed_ = true;
   sink_.Failed(kind_, failure.error);
   if (failure.pause) {
-    return std::clamp<std::chrono::milliseconds>(*failure.pause, settings_.first_pause,
-                                                 kLongestRetryAfter);
+    return std::max<std::chrono::milliseconds>(settings_.first_pause,
+                                               std::min(*failure.pause, kLongestRetryAfter));
   }
   return std::exchange(pause_, std::min(2 * pause_, settings_.last_pause));
 }

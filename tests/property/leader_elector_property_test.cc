@@ -185,6 +185,9 @@ class SimulatedReplicas {
       leases_.Delete();
     } else if (Happens(1) && Happens(20)) {
       leases_.Edit("holderIdentity", "");
+    } else if (Happens(1) && Happens(20)) {
+      // Not 1, with which a Lease without a holder is released.
+      leases_.Edit("leaseDurationSeconds", 2);
     } else if (Happens(2)) {
       replicas_[i]->next = time_ + nanoseconds(1s) * Below(40);  // SIGSTOP
     }

@@ -134,6 +134,11 @@ class ReplicasTest : public ::testing::Test {
     }
     return true;
   }
+  static Object BurstablePod() {
+    Object pod = PodObject("burstable", "1");
+    pod["spec"]["containers"][0]["resources"].erase("limits");
+    return pod;
+  }
   static void ExpectRefused(const Object& result) {
     EXPECT_NE(result.value("Error", "").find("NotLeader: "), std::string::npos) << result;
     EXPECT_TRUE(result["NodeNames"].is_null()) << result;
@@ -158,6 +163,8 @@ TEST_F(ReplicasTest, OneAnswersAndHandsOverWhenItEnds) {
   ExpectRefused(second_->Filter("a", "4"));
   EXPECT_TRUE(
       Has(*second_, "alignd_extender_calls_total{verb=\"filter\",outcome=\"not_leader\"} 1"));
+  // Pods of which kube-scheduler itself knows all go on.
+  EXPECT_EQ(second_->Filter(BurstablePod()).value("Error", "-"), "");
   EXPECT_NE(second_->Page("/readyz").find("has the Lease kube-system/alignd-extender"),
             std::string::npos);
   const std::string node = NodeFor(*first_, "a", "4");
@@ -185,10 +192,7 @@ TEST_F(ReplicasTest, ANewLeaderWaitsForPodsOfALeaderThatWasKilled) {
   ASSERT_NE(node, "");
   first_->process().Kill(SIGKILL);
   ASSERT_TRUE(second_->process().WaitForLog("has not released the Lease")) << second_->Log();
-  // Pods for which no place is kept go on.
-  Object burstable = PodObject("burstable", "1");
-  burstable["spec"]["containers"][0]["resources"].erase("limits");
-  EXPECT_EQ(second_->Filter(burstable, 20s).value("Error", "-"), "");
+  EXPECT_EQ(second_->Filter(BurstablePod(), 20s).value("Error", "-"), "");
   EXPECT_NE(second_->Page("/readyz").find("NewLeader: "), std::string::npos);
   EXPECT_NE(second_->Filter("b", "4", 20s).value("Error", "").find("NewLeader: "),
             std::string::npos);
@@ -256,6 +260,11 @@ TEST(ReplicasOptions, RefusesTimesThatDoNotFit) {
   expect({"--leader-elect-lease-duration=10.5s"}, "whole seconds");
   expect({"--leader-elect-lease-duration=15"}, "15 is not a duration");
   expect({"--leader-elect-retry-period=0s"}, "0s is not a duration");
+  expect({"--leader-elect-lease-duration=25h"}, "25h is more than 24h");
+  expect({"--leader-endpoint-slice=a", "--leader-endpoint-address=abc"},
+         "abc is no IPv4 or IPv6 address");
+  expect({"--leader-endpoint-slice=a", "--leader-endpoint-address=\xff"},
+         "is no IPv4 or IPv6 address");
   expect({"--leader-elect-resource-name=A"}, "is no name of the Kubernetes API");
   expect({"--leader-elect-resource-namespace=a.b"}, "is no name of the Kubernetes API");
   expect({"--leader-endpoint-slice=a"}, "give both");

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
+#include <thread>
 
 #include "core/pod_builder.h"
 #include "edge/process.h"
@@ -38,6 +40,44 @@ class SmallCluster {
       return apiserver::ApiAnswer{.status = 200};
     }
     void Stop() override {}
+  };
+};
+
+// As SmallCluster; its watches last until they are stopped, which takes long.
+class SlowToStop {
+ public:
+  Result<std::unique_ptr<apiserver::ApiReader>> Connect() {
+    return std::unique_ptr<apiserver::ApiReader>(std::make_unique<Reader>(*this));
+  }
+  std::atomic<int> watches = 0;
+  std::atomic<int> stops = 0;
+  std::atomic<bool> may_stop = false;
+  std::atomic<bool> had_to_wait = false;
+
+ private:
+  class Reader final : public apiserver::ApiReader {
+   public:
+    explicit Reader(SlowToStop& cluster) : cluster_(cluster) {}
+    Result<apiserver::ApiAnswer> Get(const std::string& path, const Receive& receive) override {
+      if (path.find("watch=1") == std::string::npos) {
+        receive(R"({"metadata":{"resourceVersion":"5"},"items":[]})");
+        return apiserver::ApiAnswer{.status = 200};
+      }
+      ++cluster_.watches;
+      while (!has_stopped_.load()) std::this_thread::sleep_for(1ms);
+      return Error{ErrorCode::kUnavailable, "stopped", ""};
+    }
+    void Stop() override {
+      ++cluster_.stops;
+      if (!testing::WaitUntil([this] { return cluster_.may_stop.load(); }, 10s)) {
+        cluster_.had_to_wait = true;
+      }
+      has_stopped_ = true;
+    }
+
+   private:
+    SlowToStop& cluster_;
+    std::atomic<bool> has_stopped_ = false;
   };
 };
 
@@ -76,6 +116,47 @@ TEST(ClusterFeed, AnswersWhileTheApiServerIsHeard) {
   EXPECT_TRUE(extender.Problem()->message.starts_with("StaleNodes: "))
       << extender.Problem()->Text();
   cluster.is_away = false;
+  EXPECT_TRUE(testing::WaitUntil([&] { return !extender.Problem(); }));
+}
+
+// The thread that renews the Lease calls it.
+TEST(ClusterFeed, DoesNotWaitForWatchesThatEndSlowly) {
+  SlowToStop cluster;
+  Extender extender({});
+  ClusterFeed feed(
+      FastSettings(), [&cluster] { return cluster.Connect(); }, extender);
+  ASSERT_TRUE(testing::WaitUntil([&] { return cluster.watches == 3; }));
+  feed.ListAgain();
+  EXPECT_TRUE(testing::WaitUntil([&] { return cluster.stops > 0; }));
+  cluster.may_stop = true;
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    return feed.MetricsPage().find("alignd_extender_lists_total{kind=\"pods\"} 2\n") !=
+           std::string::npos;
+  })) << feed.MetricsPage();
+  EXPECT_FALSE(cluster.had_to_wait);
+}
+
+// With the credential that is repaired now, or the API server that is back.
+TEST(ClusterFeed, ListsAgainDuringThePauseAfterAFailure) {
+  SmallCluster cluster;
+  cluster.is_away = true;
+  Extender extender({});
+  ClusterFeed::Settings settings = FastSettings();
+  settings.watch.first_pause = 1h;
+  settings.watch.last_pause = 1h;
+  ClusterFeed feed(
+      settings, [&cluster] { return cluster.Connect(); }, extender);
+  ASSERT_TRUE(testing::WaitUntil([&] {
+    const std::string page = feed.MetricsPage();
+    return page.find("alignd_extender_api_failures_total{kind=\"nodes\"} 1\n") !=
+               std::string::npos &&
+           page.find("alignd_extender_api_failures_total{kind=\"pods\"} 1\n") !=
+               std::string::npos &&
+           page.find("alignd_extender_api_failures_total{kind=\"noderesourcetopologies\"} 1\n") !=
+               std::string::npos;
+  }));
+  cluster.is_away = false;
+  feed.ListAgain();
   EXPECT_TRUE(testing::WaitUntil([&] { return !extender.Problem(); }));
 }
 

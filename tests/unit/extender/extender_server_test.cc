@@ -12,6 +12,7 @@
 #include "core/machine_builder.h"
 #include "edge/fake_tree.h"
 #include "edge/http_client.h"
+#include "edge/process.h"
 #include "extender/node_feed.h"
 #include "host/file.h"
 
@@ -22,11 +23,13 @@ using namespace std::chrono_literals;
 using testing::FakeTree;
 using testing::HttpReply;
 
-HttpReply PostTo(uint16_t port, const std::string& path, const std::string& body) {
+HttpReply PostTo(uint16_t port, const std::string& path, const std::string& body,
+                 const std::string& connection_header = "close") {
   const host::Descriptor connection = testing::ConnectTcp(port);
   if (connection.fd() < 0) return {};
-  testing::SendText(connection, "POST " + path +
-                                    " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+  testing::SendText(connection, "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: " +
+                                    connection_header +
+                                    "\r\n"
                                     "Content-Type: application/json\r\nContent-Length: " +
                                     std::to_string(body.size()) + "\r\n\r\n" + body);
   return testing::ReadReply(connection);
@@ -124,40 +127,93 @@ TEST_F(ExtenderOverHttp, AnswersWhatItCannotParseWithAnError) {
   EXPECT_EQ(GetFrom(server_->port(), "/filter").status, 404);
 }
 
+// One of several replicas.
+class ExtenderReplica : public ::testing::Test {
+ protected:
+  ExtenderReplica() {
+    tree_.Write({"nodes/w1.json", NodeFileText()});
+    auto started = ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender_, {},
+                                         [this]() -> Result<uint64_t> { return Permits(); });
+    EXPECT_TRUE(started.ok()) << started.error().Text();
+    if (started.ok()) server_ = *std::move(started);
+  }
+  void SetUp() override {
+    ASSERT_NE(server_, nullptr);
+    ASSERT_TRUE(testing::WaitUntil([this] { return !extender_.Problem(); }));
+  }
+
+  Result<uint64_t> Permits() {
+    if (!leads_) return Error{ErrorCode::kUnavailable, "NotLeader: b leads", "wait"};
+    return stands_still_ ? term_++ : term_.load();
+  }
+  HttpReply Filter(const std::string& args) const {
+    return PostTo(server_->port(), "/filter", args);
+  }
+  std::string Page(const std::string& path) const { return GetFrom(server_->port(), path).body; }
+
+  // A pod of which kube-scheduler itself knows all.
+  const std::string other_ =
+      R"({"Pod":{"metadata":{"name":"o","uid":"o"},"spec":{"containers":[{"name":"app"}]}},)"
+      R"("NodeNames":["w1"]})";
+  std::atomic<uint64_t> term_ = 1;
+  std::atomic<bool> stands_still_ = false;
+  std::atomic<bool> leads_ = true;
+  FakeTree tree_;
+  Extender extender_{{}};
+  std::unique_ptr<ExtenderServer> server_;
+  const NodeFeed feed_{{.nodes = {(tree_.root() / "nodes").string()}, .config = {}, .devices = {}},
+                       [this](const auto& nodes, auto as_of) { extender_.SetNodes(nodes, as_of); },
+                       10ms};
+};
+
 // A process that stands still while it answers can have led before and after another replica.
-TEST(ExtenderServer, SendsNoAnswerOfAFormerTerm) {
-  const std::string pod = R"({"Pod":{"metadata":{"name":"a","uid":"a"},"spec":{"containers":)"
-                          R"([{"name":"app"}]}},"NodeNames":["w1"]})";
-  std::atomic<uint64_t> term = 1;
-  std::atomic<bool> stands_still = false;
-  std::atomic<bool> leads = true;
-  Extender extender({});
-  const auto server =
-      ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender, {}, [&](bool) -> Result<uint64_t> {
-        if (!leads) return Error{ErrorCode::kUnavailable, "NotLeader: b leads", "wait"};
-        return stands_still ? term++ : term.load();
-      });
-  ASSERT_TRUE(server.ok()) << server.error().Text();
-  const uint16_t port = (*server)->port();
-  // kube-scheduler itself knows all about this pod.
-  EXPECT_NE(PostTo(port, "/filter", pod).body.find(R"("NodeNames":["w1"])"), std::string::npos);
-  stands_still = true;
-  EXPECT_NE(PostTo(port, "/filter", pod).body.find("another replica led meanwhile"),
+TEST_F(ExtenderReplica, SendsNoAnswerOfAFormerTerm) {
+  stands_still_ = true;
+  EXPECT_NE(Filter(ArgsFor("a", "4")).body.find("the term has changed since the call came"),
             std::string::npos);
-  stands_still = false;
-  leads = false;
-  EXPECT_NE(PostTo(port, "/filter", pod).body.find(R"({"Error":"alignd-extender: NotLeader: b)"),
+  // The pod goes nowhere: the leader need not wait for it when it ends.
+  EXPECT_EQ(extender_.GetCounts().kept_pods, 0U);
+  stands_still_ = false;
+  EXPECT_NE(Filter(ArgsFor("a", "4")).body.find(R"("NodeNames":["w1"])"), std::string::npos);
+  EXPECT_EQ(extender_.GetCounts().kept_pods, 1U);
+  // Of the answer that was sent, the place is still needed.
+  stands_still_ = true;
+  EXPECT_NE(Filter(ArgsFor("a", "4")).body.find("the term has changed since the call came"),
             std::string::npos);
-  const HttpReply scores = PostTo(port, "/prioritize", pod);
+  EXPECT_EQ(extender_.GetCounts().kept_pods, 1U);
+}
+
+TEST_F(ExtenderReplica, AnswersAboutOtherPodsWithoutLeading) {
+  leads_ = false;
+  EXPECT_NE(Filter(other_).body.find(R"("Error":"")"), std::string::npos);
+  EXPECT_NE(Filter(other_).body.find(R"("NodeNames":["w1"])"), std::string::npos);
+  EXPECT_EQ(PostTo(server_->port(), "/prioritize", other_).status, 200);
+  EXPECT_TRUE(Filter(ArgsFor("a", "4"))
+                  .body.starts_with(R"({"Error":"alignd-extender: NotLeader: b leads)"));
+  const HttpReply scores = PostTo(server_->port(), "/prioritize", ArgsFor("a", "4"));
   EXPECT_EQ(scores.status, 503);
   EXPECT_NE(scores.body.find("NotLeader: b leads; wait"), std::string::npos) << scores.body;
-  EXPECT_NE(GetFrom(port, "/readyz").body.find("NotLeader: b leads; wait"), std::string::npos);
-  EXPECT_NE(GetFrom(port, "/readyz?exclude=leader").body.find("have not been read yet"),
+  EXPECT_NE(Page("/readyz").find("NotLeader: b leads; wait"), std::string::npos);
+  EXPECT_EQ(Page("/readyz?exclude=leader"), "ok\n");
+  EXPECT_NE(Page("/metrics")
+                .find("alignd_extender_calls_total{verb=\"filter\",outcome=\"not_leader\"} 1\n"),
             std::string::npos);
-  EXPECT_NE(
-      GetFrom(port, "/metrics")
-          .body.find("alignd_extender_calls_total{verb=\"filter\",outcome=\"not_leader\"} 2\n"),
-      std::string::npos);
+  tree_.Write({"nodes/w1.json", "{"});
+  EXPECT_TRUE(
+      testing::WaitUntil([this] { return Page("/readyz").find("w1.json") != std::string::npos; }));
+}
+
+// An open connection stays with this replica when the Service leads to another one.
+TEST_F(ExtenderReplica, ClosesTheConnectionIfItDoesNotLead) {
+  const auto closes = [this](const std::string& path) {
+    const HttpReply reply = PostTo(server_->port(), path, ArgsFor("a", "4"), "keep-alive");
+    EXPECT_NE(reply.status, 0);
+    return reply.headers.find("Connection: close") != std::string::npos;
+  };
+  EXPECT_FALSE(closes("/filter"));
+  leads_ = false;
+  EXPECT_TRUE(closes("/filter"));
+  EXPECT_TRUE(closes("/prioritize"));
 }
 
 TEST(ExtenderServer, SaysWhyItCannotServe) {

@@ -162,6 +162,94 @@ TEST_F(LeaderElectorTest, TakesAReleasedLeaseAtOnce) {
   EXPECT_EQ(leases_.Spec()["leaseTransitions"], 1);
 }
 
+// After a failure, what it has of the Lease is not known.
+TEST_F(LeaderElectorTest, ReadsTheLeaseToReleaseIt) {
+  const auto a = Replica("a");
+  Lead(*a);
+  loses_answers_ = true;
+  a->Step();
+  a->Resign();
+  EXPECT_FALSE(a->Release().ok());
+  EXPECT_EQ(leases_.Spec()["holderIdentity"], "a");
+  loses_answers_ = false;
+  const auto released = a->Release();
+  EXPECT_TRUE(released.ok()) << released.error().Text();
+  EXPECT_EQ(leases_.Spec()["holderIdentity"], "");
+}
+
+TEST_F(LeaderElectorTest, DoesNotSayThatItReleasesTheLeaseOfAnother) {
+  const auto a = Replica("a");
+  const auto b = Replica("b");
+  Lead(*a);
+  b->Step();
+  now_ += 15s;
+  b->Step();
+  const auto released = a->Release();
+  ASSERT_FALSE(released.ok());
+  a->Step();
+  EXPECT_NE(a->Release().error().Text().find(
+                "release Lease kube-system/alignd-extender: this replica does not have it; see its "
+                "holder: kubectl -n kube-system get lease alignd-extender"),
+            std::string::npos)
+      << a->Release().error().Text();
+  EXPECT_EQ(leases_.Spec()["holderIdentity"], "b");
+  // Nor does it take the Lease any more.
+  now_ += 60s;
+  a->Step();
+  a->Step();
+  EXPECT_EQ(leases_.Spec()["holderIdentity"], "b");
+  leases_.Delete();
+  a->Step();
+  EXPECT_FALSE(a->Release().ok());
+  EXPECT_TRUE(leases_.Spec().is_null());
+}
+
+// Behind it, there can be a leader: a replica that gets the Lease from this one leads at once.
+TEST_F(LeaderElectorTest, DoesNotReleaseALeaseThatItHasJustCreated) {
+  const auto a = Replica("a");
+  a->Step();
+  EXPECT_FALSE(a->Release().ok());
+  EXPECT_EQ(leases_.Spec()["holderIdentity"], "a");
+}
+
+// The leader leads for its own time, whatever a user has written into the Lease.
+TEST_F(LeaderElectorTest, DoesNotTakeALeaseBeforeItsOwnLeaseDuration) {
+  const auto a = Replica("a");
+  const auto b = Replica("b");
+  Lead(*a);
+  leases_.Edit("leaseDurationSeconds", 1);
+  b->Step();
+  const auto seen = now_;
+  now_ = seen + 15s - 1ns;
+  b->Step();
+  EXPECT_EQ(leases_.Spec()["holderIdentity"], "a");
+  now_ = seen + 15s;
+  b->Step();
+  EXPECT_EQ(leases_.Spec()["holderIdentity"], "b");
+}
+
+TEST_F(LeaderElectorTest, ALeaderWaitsForNoLongerThanItsPeriod) {
+  const auto a = Replica("a");
+  Lead(*a);
+  instead_ = {.status = 429, .retry_after = 12s};
+  EXPECT_LE(a->Step(), 2400ms);
+  EXPECT_TRUE(a->LeadingNow().ok());
+  now_ += 10s;
+  EXPECT_EQ(a->Step(), 12s);
+  instead_->retry_after = std::chrono::seconds::max();
+  EXPECT_EQ(a->Step(), 15s);
+}
+
+// The API server refuses more than an int32.
+TEST_F(LeaderElectorTest, TakesALeaseWithAsManyTransitionsAsThereCanBe) {
+  leases_.AddReleased("alignd-extender");
+  leases_.Edit("leaseTransitions", 2147483647);
+  const auto a = Replica("a");
+  a->Step();
+  EXPECT_EQ(Why(*a), "");
+  EXPECT_EQ(leases_.Spec()["leaseTransitions"], 2147483647);
+}
+
 // A holder that was deleted by hand may still lead.
 TEST_F(LeaderElectorTest, DoesNotTakeALeaseWhoseHolderWasDeletedByHand) {
   const auto a = Replica("a");

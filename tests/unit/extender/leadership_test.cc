@@ -6,9 +6,11 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "edge/fake_leases.h"
 #include "edge/process.h"
+#include "extender/leader_endpoint.h"
 #include "sync/mutex.h"
 
 namespace alignd::extender {
@@ -50,12 +52,19 @@ class LeadershipTest : public ::testing::Test {
                              },
                          .pods_on_their_way = [this] { return pods_.load(); }});
   }
-  static std::string Why(const Leadership& replica, bool keeps_place = true) {
-    const auto permitted = replica.Permits(keeps_place);
+  static std::string Why(const Leadership& replica) {
+    const auto permitted = replica.Permits();
     return permitted.ok() ? "" : permitted.error().Text();
   }
   static bool Decides(const Leadership& replica) {
     return testing::WaitUntil([&] { return Why(replica).empty(); });
+  }
+  // It leads, and does not decide yet.
+  static bool WaitsForPods(const Leadership& replica) {
+    return testing::WaitUntil([&] {
+      return Why(replica).find("NewLeader: pods that the former leader let through") !=
+             std::string::npos;
+    });
   }
 
   Mutex mutex_;
@@ -73,7 +82,6 @@ TEST_F(LeadershipTest, DecidesWithWhatWasListedAfterItBecameTheLeader) {
     as_of_ = std::chrono::steady_clock::now();
   }
   const auto replica = Replica("a", 60s);
-  ASSERT_TRUE(testing::WaitUntil([&] { return Why(*replica, false).empty(); }));
   ASSERT_TRUE(testing::WaitUntil([&] {
     const MutexLock lock(mutex_);
     return lists_ == 1;
@@ -84,7 +92,7 @@ TEST_F(LeadershipTest, DecidesWithWhatWasListedAfterItBecameTheLeader) {
     as_of_ = std::chrono::steady_clock::now();
   }
   EXPECT_EQ(Why(*replica), "");
-  EXPECT_EQ(*replica->Permits(true), 1U);
+  EXPECT_EQ(*replica->Permits(), 1U);
   EXPECT_NE(replica->MetricsPage().find("alignd_extender_leader 1\n"), std::string::npos);
   EXPECT_NE(replica->MetricsPage().find("alignd_extender_lease_transitions 5\n"),
             std::string::npos);
@@ -101,7 +109,7 @@ TEST_F(LeadershipTest, ReleasesTheLeaseWhenAllPodsAreShown) {
   });
   first->HandOver(20s);
   shows.join();
-  EXPECT_NE(Why(*first, false).find("this replica ends"), std::string::npos);
+  EXPECT_NE(Why(*first).find("this replica ends"), std::string::npos);
   // Without the wait of 60 s.
   EXPECT_TRUE(Decides(*second)) << Why(*second);
 }
@@ -109,18 +117,15 @@ TEST_F(LeadershipTest, ReleasesTheLeaseWhenAllPodsAreShown) {
 TEST_F(LeadershipTest, LeavesTheLeaseToExpireIfPodsAreOnTheirWay) {
   const auto first = Replica("a", 1s);
   ASSERT_TRUE(Decides(*first));
-  const auto second = Replica("b", 1s);
+  const auto second = Replica("b", 5s);
   pods_ = 1;
   first->HandOver(50ms);
   {
     const MutexLock lock(mutex_);
     EXPECT_EQ(leases_.Spec()["holderIdentity"], "a");
   }
-  ASSERT_TRUE(testing::WaitUntil([&] { return Why(*second, false).empty(); })) << Why(*second);
+  ASSERT_TRUE(WaitsForPods(*second)) << Why(*second);
   const auto leads = std::chrono::steady_clock::now();
-  EXPECT_NE(Why(*second).find("NewLeader: pods that the former leader let through"),
-            std::string::npos)
-      << Why(*second);
   ASSERT_TRUE(Decides(*second)) << Why(*second);
   EXPECT_GT(std::chrono::steady_clock::now() - leads, 500ms);
 }
@@ -132,10 +137,40 @@ TEST_F(LeadershipTest, DoesNotReleaseWhileItWaitsItself) {
     leases_.Delete();
   }
   const auto first = Replica("a", 60s);
-  ASSERT_TRUE(testing::WaitUntil([&] { return Why(*first, false).empty(); }));
+  ASSERT_TRUE(WaitsForPods(*first)) << Why(*first);
   first->HandOver(10s);
   const MutexLock lock(mutex_);
   EXPECT_EQ(leases_.Spec()["holderIdentity"], "a");
+}
+
+TEST(LeaderEndpoint, SaysWhatToDo) {
+  apiserver::ApiAnswer given;
+  LeaderEndpoint endpoint(
+      {.name_space = "ns", .slice = "leader", .address = "fd00::7"},
+      [&]() -> Result<apiserver::ApiCall> {
+        return apiserver::ApiCall([&](const std::string& method, const std::string& path,
+                                      const std::string& body) -> Result<apiserver::ApiAnswer> {
+          EXPECT_EQ(method, "PATCH");
+          EXPECT_TRUE(path.ends_with("/ns/endpointslices/leader")) << path;
+          EXPECT_NE(body.find("fd00::7"), std::string::npos) << body;
+          return given;
+        });
+      });
+  const auto expect = [&](int status, const std::string& text) {
+    given = {.status = status, .body = R"({"message":"why"})"};
+    const auto done = endpoint.Announce();
+    ASSERT_FALSE(done.ok());
+    EXPECT_NE(done.error().Text().find("ns/leader: the API server answers " +
+                                       std::to_string(status) + ": why; "),
+              std::string::npos)
+        << done.error().Text();
+    EXPECT_NE(done.error().remedy.find(text), std::string::npos) << done.error().remedy;
+  };
+  expect(403, "allow the credential to patch endpointslices.discovery.k8s.io");
+  expect(404, "create the EndpointSlice ns/leader");
+  expect(422, "see that the addressType of the EndpointSlice ns/leader is that of fd00::7");
+  given = {.status = 200};
+  EXPECT_TRUE(endpoint.Announce().ok());
 }
 
 }  // namespace
