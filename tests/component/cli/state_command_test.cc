@@ -277,6 +277,19 @@ TEST(ConfigCommand, AcceptsTheGateOfPodLevelResourceManagers) {
   }
 }
 
+TEST(ConfigCommand, WarnsOfUnknownGatesAndRefusesMisspeltOnes) {
+  const FakeTree tree;
+  const std::string policy = "topologyManagerPolicy: restricted\nfeatureGates: ";
+  const Printed unknown = CheckOf(tree, policy + "{MemoryQos2: true}\n");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.out.find("MemoryQos2 (did you mean MemoryQoS?)"), std::string::npos)
+      << unknown.out;
+  const Printed misspelt = CheckOf(tree, policy + "{podLevelResourceManager: true}\n");
+  EXPECT_EQ(misspelt.status, kFailure);
+  EXPECT_NE(misspelt.out.find("did you mean PodLevelResourceManagers?"), std::string::npos)
+      << misspelt.out;
+}
+
 TEST(ConfigCommand, PrintsADefaultThatChangesNothing) {
   const Printed standard = testing::RunAlignctl(AllCommands(), {"config", "default"});
   EXPECT_EQ(standard.status, kSuccess);
@@ -322,7 +335,7 @@ TEST(ConfigCommand, ShowsWhatEachFieldHas) {
   EXPECT_EQ(values["cpuManagerReconcilePeriod"], "1500ms file");
   EXPECT_EQ(values["evictionHard"], "{} file");
   EXPECT_EQ(values["reservedMemory"], "[{numaNode: 1, limits: {memory: \"1Gi\"}}] file");
-  EXPECT_EQ(values["featureGates"], "{AllAlpha: false} file");
+  EXPECT_EQ(values["featureGates"], "{AllAlpha: false, Other: true} file");
   EXPECT_EQ(values["systemReserved"], "{} default");
 }
 
