@@ -171,6 +171,17 @@ Printed RunState(const FakeTree& tree, std::vector<std::string> arguments) {
   return testing::RunAlignctl(AllCommands(), arguments);
 }
 
+TEST(StateCommand, VerifyShowsBothChecksumsOfAFileWithTwoParts) {
+  const FakeTree tree{
+      {"cpu_manager_state",
+       R"({"policyName":"static","defaultCpuSet":"0-7","checksum":14413152,)"
+       R"("data":"{\"policyName\":\"static\",\"defaultCpuSet\":\"0-7\"}","dataChecksum":3294586087})"}};
+  const Printed intact = RunState(tree, {"verify"});
+  EXPECT_EQ(intact.status, kSuccess) << intact.out << intact.err;
+  EXPECT_NE(intact.out.find("checksum 14413152, dataChecksum 3294586087"), std::string::npos)
+      << intact.out;
+}
+
 TEST(StateCommand, VerifiesAllFiles) {
   const FakeTree tree{{"cpu_manager_state", kPlainCpus}};
   const Printed intact = RunState(tree, {"verify"});
