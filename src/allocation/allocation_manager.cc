@@ -158,7 +158,17 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
   }
   const Result<Done> bound = kubelet_.Bind(state, pod.uid, allocated);
   if (!bound.ok()) return Outcome(bound.error());
-  return Outcome(AssignmentsOf(node_, published->state, pod));
+  Outcome outcome(AssignmentsOf(node_, published->state, pod));
+  // A pod that is admitted again, with its resources from another source.
+  const auto newest = decisions_.Newest(pod.uid, 1);
+  const bool is_news =
+      request.wanted.empty() && !newest.empty() && newest.front()->source != request.source;
+  if (is_news) {
+    PodDecision again = DecisionAbout(node_, published->state, pod, request.source);
+    again.Set(outcome);
+    decisions_.Add(std::move(again));
+  }
+  return outcome;
 }
 
 Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {

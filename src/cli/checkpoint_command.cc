@@ -77,7 +77,15 @@ std::string Summary(const Verification& verified) {
   if (verified.stored_checksum == 0) {
     return text + ", unchecked: it has no checksum (its content has " + computed + ")";
   }
-  text += ", checksum " + computed;
+  // A file with two parts has one of each, under these names.
+  const bool has_data =
+      verified.kind != CheckpointKind::kDevice &&
+      verified.version == checkpoint::VersionOf(verified.kind, checkpoint::StateForm::kData);
+  if (has_data) {
+    text += ", checksum " + std::to_string(verified.plain_checksum) + ", dataChecksum " + computed;
+  } else {
+    text += ", checksum " + computed;
+  }
   if (!verified.plain_part_agrees) {
     text += "; the part for kubelets before 1.37 is damaged or differs: they cannot use this file";
   }

@@ -120,7 +120,7 @@ void AddDirection(CLI::App& group, Action& action, const char* name, const char*
         ->add_option("--compatibility", options->release,
                      "The kubelet release that is to read the files; if not given, that of "
                      "alignd's configuration")
-        ->check(CLI::IsMember({"1.20", "1.24", "1.36", "1.37"}));
+        ->check(CLI::IsMember({"1.20", "1.24", "1.36", "1.36-pod-level", "1.37"}));
   }
   command->add_flag("--yes,-y", options->yes, "Do not ask before the steps are carried out");
   command->add_flag("--dry-run", options->dry_run, "Only check, and show the steps");

@@ -22,9 +22,10 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   for (const control::v1::Condition& condition : status.conditions()) {
     const bool is_over =
         is_event(condition.type()) && status.time_unix_ms() - condition.last_unix_ms() > lasts;
-    // The author of a pod could degrade the node.
+    // The author of a pod could degrade the node; a gate of a newer kubelet is no fault.
     const bool is_note =
-        condition.type() == ToString(reconcile::ConditionType::kUnsupportedAnnotation);
+        condition.type() == ToString(reconcile::ConditionType::kUnsupportedAnnotation) ||
+        condition.type() == ToString(reconcile::ConditionType::kUnknownFeatureGate);
     if (!is_over && !is_note) ++conditions[condition.type()];
   }
   for (const auto& [type, count] : conditions) add(type, count);

@@ -13,8 +13,9 @@ namespace alignd::cli {
 inline constexpr std::chrono::minutes kEventLasts{10};
 
 // What makes the node degraded, a few words each; empty: it is healthy. Problems are: each type of
-// condition but UnsupportedAnnotation; containers that are refused, that fail, or that wait again
-// after they failed; device plugins that are not registered; assigned devices that do not work.
+// condition but UnsupportedAnnotation and UnknownFeatureGate; containers that are refused, that
+// fail, or that wait again after they failed; device plugins that are not registered; assigned
+// devices that do not work.
 std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status);
 
 }  // namespace alignd::cli

@@ -2,6 +2,7 @@
 
 #include <ostream>
 
+#include "allocation/current_assignment.h"
 #include "cli/message_text.h"
 #include "cli/output.h"
 
@@ -75,7 +76,9 @@ void PrintDecision(const v1::PodDecision& decision, std::ostream& out) {
   if (!decision.source().empty()) out << "  source: " << decision.source() << '\n';
   if (!decision.available().empty()) out << "  free: " << decision.available() << '\n';
   PrintExplanations(decision.containers(), "  ", out);
-  if (decision.outcome() == "admitted" && decision.containers().empty()) {
+  // A resize is decided without hints.
+  const bool is_resize = decision.source() == allocation::kInPlaceResize;
+  if (decision.outcome() == "admitted" && decision.containers().empty() && !is_resize) {
     out << "  nothing to decide: the pod needs no alignment, or is assigned its resources "
            "already\n";
   }

@@ -128,9 +128,11 @@ void AddStateConvert(CLI::App& state, Action& action) {
       "Write the state files in the form of another kubelet release, to another directory; what "
       "that release cannot keep is refused. Stop the program that writes them first");
   command
-      ->add_option("--to", options->release,
-                   "The kubelet release that is to read them; 1.24 stands for 1.21 to 1.35")
-      ->check(CLI::IsMember({"1.20", "1.24", "1.36", "1.37"}))
+      ->add_option(
+          "--to", options->release,
+          "The kubelet release that is to read them; 1.24 stands for 1.21 to 1.35, 1.36-pod-level "
+          "for 1.36 with the feature gate PodLevelResourceManagers")
+      ->check(CLI::IsMember({"1.20", "1.24", "1.36", "1.36-pod-level", "1.37"}))
       ->required();
   command
       ->add_option("--state-dir", options->from,

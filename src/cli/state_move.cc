@@ -184,14 +184,12 @@ Result<int> ImportState(const MoveOptions& options, std::ostream& out) {
 Result<int> ExportState(const MoveOptions& options, std::ostream& out) {
   const Result<MovingNode> node = MovingNode::Find(options);
   if (!node.ok()) return node.error();
-  moving::ExportRequest request{.to = node->kubelet_paths,
-                                .release = checkpoint::KubeletRelease::k1_37,
-                                .kubelet = std::nullopt,
-                                .removes_source = options.removes_source};
-  const std::string release = options.release.empty()
-                                  ? std::string(ToString(node->alignd.node.config.compatibility))
-                                  : options.release;
-  if (const auto parsed = checkpoint::ParseKubeletRelease(release)) request.release = *parsed;
+  moving::ExportRequest request{
+      .to = node->kubelet_paths,
+      .release = checkpoint::ParseKubeletRelease(options.release)
+                     .value_or(checkpoint::ReleaseOf(node->alignd.node.config)),
+      .kubelet = std::nullopt,
+      .removes_source = options.removes_source};
   if (!options.kubelet_config.empty()) {
     Result<KubeletConfig> config = host::ReadConfigFile(options.kubelet_config);
     if (!config.ok()) return config.error();
@@ -280,7 +278,7 @@ void AddStateExport(CLI::App& state, Action& action) {
       ->add_option("--compatibility", options->release,
                    "The kubelet release that is to read the files; if not given, that of alignd's "
                    "configuration")
-      ->check(CLI::IsMember({"1.20", "1.24", "1.36", "1.37"}));
+      ->check(CLI::IsMember({"1.20", "1.24", "1.36", "1.36-pod-level", "1.37"}));
   command
       ->add_option("--kubelet-config", options->kubelet_config,
                    "The KubeletConfiguration that the kubelet will have; if not given, what its "

@@ -33,7 +33,10 @@ std::string ValueOf(const std::vector<MemoryReservation>& reservations) {
   return "[" + text + "]";
 }
 
-std::string ValueOf(const std::map<std::string, bool>& gates) {
+// With those that alignd does not know, so that a misspelt one is seen.
+std::string GatesOf(const KubeletConfig& config) {
+  std::map<std::string, bool> gates = config.feature_gates;
+  gates.insert(config.unknown_feature_gates.begin(), config.unknown_feature_gates.end());
   std::string text;
   for (const auto& [name, on] : gates) {
     text += (text.empty() ? "" : ", ") + name + (on ? ": true" : ": false");
@@ -86,7 +89,7 @@ std::vector<v1::Setting> ReportFields(const KubeletConfig& config,
       {"topologyManagerPolicyOptions", InBraces(config.topology_manager_policy_options)},
       {"memoryManagerPolicy", std::string(ToString(config.memory_manager_policy))},
       {"reservedMemory", ValueOf(config.reserved_memory)},
-      {"featureGates", ValueOf(config.feature_gates)},
+      {"featureGates", GatesOf(config)},
       {"compatibility", Quoted(ToString(config.compatibility))},
       {"numaAllocateStrategy", Quoted(ToString(config.numa_allocate_strategy))},
       {"podPolicies", ValueOf(config.pod_policies)},

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/config/config_problem.h"
 #include "cri/bypassed_call.h"
 #include "cri/container_handlers.h"
 #include "daemon/conflicting_managers.h"
@@ -88,6 +89,7 @@ Parts::Parts(PartsInput input, const Options& options)
                    });
   }
   bypass->ReportTo(conditions);
+  if (const auto gates = UnknownFeatureGates(node.config)) conditions.UnknownFeatureGates(*gates);
   bypass->OnList([this] { return ListAnew(); });
   history.Follow(allocation);
   relay.ConnectTo(&allocation);

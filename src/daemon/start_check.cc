@@ -182,7 +182,10 @@ StartCheck CheckStart(const Options& options, CheckScope scope) {
   const auto add_warnings = [&check](std::vector<StartProblem> warnings) {
     for (StartProblem& warning : warnings) check.warnings.push_back(std::move(warning));
   };
-  if (check.node) add_warnings(FindPolicyWarnings(options, *check.node));
+  if (check.node) {
+    add_warnings(FindPolicyWarnings(options, *check.node));
+    add_warnings(FindGateWarnings(options, check.node->config));
+  }
   if (scope.paths) add_warnings(FindDirectoryWarnings(options));
   if (scope.state) CheckState(options, calls, check);
   for (std::string& text : sink->Take()) {

@@ -3,10 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "alignd/config/config_problem.h"
 #include "alignd/config/kubelet_config.h"
 
 namespace alignd::daemon {
@@ -111,6 +113,12 @@ std::vector<StartProblem> FindPolicyWarnings(const Options& options, const admis
   Warnings warnings(options);
   AddPolicies(node, warnings);
   return warnings.Take();
+}
+
+std::vector<StartProblem> FindGateWarnings(const Options& options, const KubeletConfig& config) {
+  const std::optional<Error> unknown = UnknownFeatureGates(config);
+  if (!unknown) return {};
+  return {{options.config, "featureGates", "", *unknown}};
 }
 
 std::vector<StartProblem> FindDirectoryWarnings(const Options& options) {

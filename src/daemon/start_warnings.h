@@ -12,6 +12,9 @@ namespace alignd::daemon {
 // Policies that do nothing or cannot work, and all CPUs reserved.
 std::vector<StartProblem> FindPolicyWarnings(const Options& options, const admission::Node& node);
 
+// Feature gates that alignd does not know. A running daemon has them as a condition.
+std::vector<StartProblem> FindGateWarnings(const Options& options, const KubeletConfig& config);
+
 // Directories that are the kubelet's, and a cgroup root without cgroups.
 std::vector<StartProblem> FindDirectoryWarnings(const Options& options);
 

@@ -50,18 +50,6 @@ Result<kubelet::Setup> DetachedSetup(const BothSetups& both,
                "set the runtime's endpoint there by hand, without restarting the kubelet"};
 }
 
-checkpoint::KubeletRelease ReleaseOf(const KubeletConfig& config) {
-  switch (config.compatibility) {
-    case Compatibility::k1_20:
-      return checkpoint::KubeletRelease::k1_20;
-    case Compatibility::k1_36:
-      return checkpoint::KubeletRelease::k1_36;
-    case Compatibility::k1_37:
-      break;
-  }
-  return checkpoint::KubeletRelease::k1_37;
-}
-
 // Resources of plugins that registered with alignd.
 std::set<std::string> MovedResources(const AligndSide& alignd) {
   std::set<std::string> resources;
@@ -155,7 +143,7 @@ Result<PreparedHandover> PrepareToKubelet(const HandoverRequest& request, Servic
   if (!started.ok()) return started.error();
   const RunPointer& run = *started;
   const checkpoint::KubeletRelease release =
-      request.release.value_or(ReleaseOf(run->alignd.node.config));
+      request.release.value_or(checkpoint::ReleaseOf(run->alignd.node.config));
   // A pointer, as the run has the function.
   run->plan = [state = run.get(), release, config = *config] {
     return PlanExport(state->alignd, {.to = state->both.KubeletPaths(),

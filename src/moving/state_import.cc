@@ -155,15 +155,8 @@ class ImportPlanner {
   Result<Done> AddConverted(CheckpointKind kind, const std::optional<std::string>& text,
                             const fs::path& to) {
     if (!text) return Done{};
-    const auto release = checkpoint::FormOf(alignd_.node.config) == checkpoint::StateForm::kData
-                             ? checkpoint::KubeletRelease::k1_37
-                             : checkpoint::KubeletRelease::k1_36;
-    // With the feature gate of 1.36, the form has no release of its own here.
-    const bool is_kept =
-        checkpoint::FormOf(alignd_.node.config) == checkpoint::StateForm::kPodLevel;
-    Result<std::optional<std::string>> converted = is_kept
-                                                       ? Result<std::optional<std::string>>(text)
-                                                       : checkpoint::Convert(kind, *text, release);
+    Result<std::optional<std::string>> converted = checkpoint::Convert(
+        kind, *text, checkpoint::ReleaseOf(checkpoint::FormOf(alignd_.node.config)));
     if (!converted.ok()) return converted.error();
     return AddChange(to, *std::move(converted), plan_);
   }

@@ -181,6 +181,12 @@ void Conditions::CrioNotSeen(const std::string& socket) {
                                      "kubelet anew"}});
 }
 
+void Conditions::UnknownFeatureGates(const Error& warning) {
+  Raise("", {.condition = {.type = ConditionType::kUnknownFeatureGate,
+                           .message = warning.message,
+                           .remedy = warning.remedy}});
+}
+
 void Conditions::UpdateBegun(const Subject& container, const std::string& should) {
   const MutexLock lock(mutex_);
   begun_[container.container_id] = {system_clock::now(), container, should};

@@ -44,11 +44,12 @@ enum class ConditionType {
   kMetricsUnavailable,
   kStatsProviderChanged,
   kUnsupportedAnnotation,
+  kUnknownFeatureGate,
   kCpusetRepaired,  // an event: it stays in the list, and its count grows
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 20> kConditionNames = {
+inline constexpr std::array<std::string_view, 21> kConditionNames = {
     "Bypass",
     "KubeletNotAttached",
     "RuntimeUnavailable",
@@ -68,6 +69,7 @@ inline constexpr std::array<std::string_view, 20> kConditionNames = {
     "MetricsUnavailable",
     "StatsProviderChanged",
     "UnsupportedAnnotation",
+    "UnknownFeatureGate",
     "CpusetRepaired",
 };
 
@@ -223,6 +225,10 @@ class Conditions {
   // StatsProviderChanged: the runtime is CRI-O, and the kubelet cannot see that by the path
   // `socket` of alignd's socket.
   void CrioNotSeen(const std::string& socket);
+
+  // UnknownFeatureGate: the configuration has gates that alignd does not know, for as long as it
+  // applies.
+  void UnknownFeatureGates(const Error& warning);
   void StatsProviderKept() { Clear(ConditionType::kStatsProviderChanged, ""); }
 
   // CpusetUpdateFailed. UpdateBegun and UpdateAnswered enclose each update. UpdateFailed comes

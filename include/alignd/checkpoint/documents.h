@@ -218,6 +218,7 @@ struct Verified {
   // Whether the part for older kubelets verifies and has the same content, without pod entries.
   // True in the other forms.
   bool plain_part_agrees = true;
+  uint64_t plain_checksum = 0;  // as stored in the part for older kubelets; 0 in the other forms
 };
 
 // Read a file of any form as kubelet 1.37 does and verify the checksum. A file with `data` or its

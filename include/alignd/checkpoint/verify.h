@@ -25,6 +25,7 @@ struct Verification {
   uint64_t stored_checksum =
       0;  // of `data` where there is one; 0: none is stored, none was compared
   uint32_t computed_checksum = 0;
+  uint64_t plain_checksum = 0;  // as stored in the part for kubelets before 1.37; 0: no such part
 
   friend bool operator==(const Verification&, const Verification&) = default;
 };

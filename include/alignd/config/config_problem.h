@@ -1,6 +1,7 @@
 // What is wrong with a configuration, and where: every problem, not only the first.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,5 +34,9 @@ ReadConfig ReadKubeletConfig(std::string_view json);
 // "did you mean NAME?", or `otherwise` if no candidate is similar.
 std::string SuggestName(std::string_view name, const std::vector<std::string_view>& candidates,
                         std::string otherwise);
+
+// A warning about gates that are misspelt, or of a newer kubelet; with the names that were probably
+// meant. nullopt: alignd knows all gates.
+std::optional<Error> UnknownFeatureGates(const KubeletConfig& config);
 
 }  // namespace alignd

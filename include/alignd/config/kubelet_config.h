@@ -64,8 +64,10 @@ struct KubeletConfig {
   MemoryManagerPolicy memory_manager_policy = MemoryManagerPolicy::kNone;
   std::vector<MemoryReservation> reserved_memory;
 
-  // featureGates as written, only those that alignd knows. See PodLevelResourceManagersOn.
+  // featureGates as written, only those that alignd follows. See PodLevelResourceManagersOn.
   std::map<std::string, bool> feature_gates;
+  // Those of no kubelet that alignd knows. They change nothing. See UnknownFeatureGates.
+  std::map<std::string, bool> unknown_feature_gates;
 
   // These are not fields of the kubelet.
   Compatibility compatibility = Compatibility::k1_37;

@@ -8,6 +8,9 @@
 namespace alignd {
 namespace {
 
+// Longer ones are not compared.
+constexpr size_t kMaxName = 100;
+
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // The number of characters to add, remove or replace, regardless of case.
@@ -43,11 +46,14 @@ std::string_view OnlyWithBeginning(std::string_view beginning,
 
 }  // namespace
 
+bool IsMisspelling(std::string_view name, std::string_view of) {
+  constexpr size_t kMaxTypos = 2;
+  return name != of && name.size() <= kMaxName && Distance(name, of) <= kMaxTypos;
+}
+
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> names) {
   std::string_view nearest;
-  // A larger distance means different words, as does half of a short one. Long names are not
-  // compared.
-  constexpr size_t kMaxName = 100;
+  // A larger distance means different words, as does half of a short one.
   if (name.size() > kMaxName) return nearest;
   size_t least = 1 + std::max<size_t>(2, name.size() / 4);
   for (const std::string_view candidate : names) {

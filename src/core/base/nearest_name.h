@@ -10,4 +10,7 @@ namespace alignd {
 // first. If none is similar, the only one that begins so. Empty if there is none either.
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> names);
 
+// Whether they differ in one or two characters, regardless of case, or in case only.
+bool IsMisspelling(std::string_view name, std::string_view of);
+
 }  // namespace alignd

@@ -10,10 +10,11 @@
 namespace alignd::checkpoint {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, KubeletRelease>, 4> kReleases{{
+constexpr std::array<std::pair<std::string_view, KubeletRelease>, 5> kReleases{{
     {"1.20", KubeletRelease::k1_20},
     {"1.24", KubeletRelease::k1_24},
     {"1.36", KubeletRelease::k1_36},
+    {"1.36-pod-level", KubeletRelease::k1_36_pod_level},
     {"1.37", KubeletRelease::k1_37},
 }};
 
@@ -31,19 +32,24 @@ std::string KeysOf(const Map& map) {
   return keys;
 }
 
+StateForm FormFor(KubeletRelease release) {
+  if (release == KubeletRelease::k1_37) return StateForm::kData;
+  return release == KubeletRelease::k1_36_pod_level ? StateForm::kPodLevel : StateForm::kPlain;
+}
+
 // A pod's CPUs or memory as a whole are in no file of kubelets without the feature gate.
 template <typename Document>
 Result<Done> RequireNoPods(const Document& document, KubeletRelease release) {
-  if (release == KubeletRelease::k1_37) return Done{};
+  if (FormFor(release) != StateForm::kPlain) return Done{};
   if (!document.pod_entries || document.pod_entries->empty()) return Done{};
-  return Error{ErrorCode::kInvalidArgument,
-               "pods have CPUs or memory as a whole, which kubelet " + NameOf(release) +
-                   " does not keep: " + KeysOf(*document.pod_entries),
-               "let these pods end first"};
-}
-
-StateForm FormFor(KubeletRelease release) {
-  return release == KubeletRelease::k1_37 ? StateForm::kData : StateForm::kPlain;
+  const bool has_gate = release == KubeletRelease::k1_36;
+  return Error{
+      ErrorCode::kInvalidArgument,
+      "pods have CPUs or memory as a whole, which kubelet " + NameOf(release) +
+          (has_gate ? " without the feature gate PodLevelResourceManagers" : "") +
+          " does not keep: " + KeysOf(*document.pod_entries),
+      std::string("let these pods end first") +
+          (has_gate ? "; or, if that kubelet has the gate on, convert to 1.36-pod-level" : "")};
 }
 
 Error NotTheSame(CheckpointKind kind) {
@@ -104,6 +110,23 @@ std::optional<KubeletRelease> ParseKubeletRelease(std::string_view text) {
     if (name == text) return release;
   }
   return std::nullopt;
+}
+
+KubeletRelease ReleaseOf(StateForm form) {
+  switch (form) {
+    case StateForm::kPlain:
+      return KubeletRelease::k1_36;
+    case StateForm::kPodLevel:
+      return KubeletRelease::k1_36_pod_level;
+    case StateForm::kData:
+      break;
+  }
+  return KubeletRelease::k1_37;
+}
+
+KubeletRelease ReleaseOf(const KubeletConfig& config) {
+  if (config.compatibility == Compatibility::k1_20) return KubeletRelease::k1_20;
+  return ReleaseOf(FormOf(config));
 }
 
 Result<std::optional<std::string>> Convert(CheckpointKind kind, std::string_view text,

@@ -23,6 +23,13 @@ size_t FindForeignByte(std::string_view text) {
   return nul == std::string_view::npos ? 0 : nul + 1;
 }
 
+// With the text of Go's decoder for a file that is cut, as the kubelet has it.
+Error NotJson(std::string_view text, size_t byte) {
+  const bool ends_early = byte > text.size();
+  if (ends_early) return {ErrorCode::kCorrupt, "unexpected end of JSON input"};
+  return json::NotJson(text, byte);
+}
+
 // Builds the tree from the parser's events: its own tree drops repeated keys.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -60,7 +67,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(size_t byte, const std::string&,
                    const nlohmann::json::exception& error) override {
     const bool is_syntax = dynamic_cast<const nlohmann::json::parse_error*>(&error) != nullptr;
-    problem_ = is_syntax ? json::NotJson(text_, byte) : json::NumberOutOfRange();
+    problem_ = is_syntax ? NotJson(text_, byte) : json::NumberOutOfRange();
     problem_->code = ErrorCode::kCorrupt;
     return false;
   }
@@ -138,7 +145,7 @@ Result<JsonNode> ParseJson(std::string_view text) {
   TreeBuilder builder(text);
   const bool parsed = nlohmann::json::sax_parse(text, &builder);  // the builder has the error
   if (const size_t byte = FindForeignByte(text); parsed && byte > 0) {
-    Error error = json::NotJson(text, byte);
+    Error error = NotJson(text, byte);
     error.code = ErrorCode::kCorrupt;
     return error;
   }

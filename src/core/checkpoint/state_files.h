@@ -104,27 +104,34 @@ uint32_t EitherChecksum(const File& file, std::string_view type, std::string_vie
   return other == file.checksum ? other : computed;
 }
 
+// Fails as the kubelet that reads the newest form, which it tries first.
+inline Error LoadFailure(const StateNames& names, const Error& error) {
+  const int version = VersionOf(names.kind, StateForm::kData);
+  return WithRemedy(names.kind,
+                    error.In("could not load v" + std::to_string(version) + " checkpoint"));
+}
+
+inline std::string DeserializeFailure(const StateNames& names) {
+  return "failed to deserialize " + std::string(names.manager) + " checkpoint";
+}
+
 // `whole`: whether `file` could be read without an error.
 template <typename Document>
 Result<Verified<Document>> ReadData(const StateNames& names, const DataFile<Document>& file,
                                     const Result<Done>& whole) {
-  const auto fails = [&names](const Error& error) {
-    const int version = VersionOf(names.kind, StateForm::kData);
-    return WithRemedy(names.kind,
-                      error.In("could not load v" + std::to_string(version) + " checkpoint"));
-  };
-  const std::string read = "failed to deserialize " + std::string(names.manager) + " checkpoint";
-  if (!whole.ok()) return fails(whole.error().In(read));
+  const std::string read = DeserializeFailure(names);
+  if (!whole.ok()) return LoadFailure(names, whole.error().In(read));
   Verified<Document> verified{.document = {}, .form = StateForm::kData};
   const Result<Done> content = GoJsonReader::Read(file.data, verified.document);
-  if (!content.ok()) return fails(content.error().In(read + " data"));
+  if (!content.ok()) return LoadFailure(names, content.error().In(read + " data"));
   verified.stored_checksum = file.data_checksum;
   verified.computed_checksum = ChecksumOfData(file.data);
   if (verified.stored_checksum != verified.computed_checksum) {
     Error mismatch = Mismatch(names.kind, file.data_checksum, verified.computed_checksum);
-    mismatch.message = fails(mismatch).message;
+    mismatch.message = LoadFailure(names, mismatch).message;
     return mismatch;
   }
+  verified.plain_checksum = file.plain.checksum;
   verified.plain_part_agrees =
       GoJsonWriter::ToText(file.plain) == FileText(names, verified.document, StateForm::kPlain);
   return verified;
@@ -133,7 +140,9 @@ Result<Verified<Document>> ReadData(const StateNames& names, const DataFile<Docu
 template <typename Document>
 Result<Verified<Document>> ReadState(const StateNames& names, std::string_view text) {
   const Result<JsonNode> parsed = ParseJson(text);
-  if (!parsed.ok()) return WithRemedy(names.kind, parsed.error());
+  if (!parsed.ok()) {
+    return LoadFailure(names, parsed.error().In(DeserializeFailure(names)));
+  }
   DataFile<Document> with_data;
   const Result<Done> whole = GoJsonReader::Read(*parsed, with_data);
   if (!with_data.data.empty() || with_data.data_checksum != 0) {

@@ -31,7 +31,8 @@ Verification Describe(CheckpointKind kind, const Verified<Document>& verified) {
           .pods = CountOf(verified.document.pod_entries),
           .plain_part_agrees = verified.plain_part_agrees,
           .stored_checksum = verified.stored_checksum,
-          .computed_checksum = verified.computed_checksum};
+          .computed_checksum = verified.computed_checksum,
+          .plain_checksum = verified.plain_checksum};
 }
 
 Result<Verification> VerifyCpu(std::string_view text) {

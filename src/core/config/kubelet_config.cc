@@ -87,19 +87,6 @@ std::optional<bool> ParseGoBool(std::string_view text) {
   return std::nullopt;
 }
 
-bool PodLevelResourceManagersOn(const KubeletConfig& config) {
-  const auto stated = [&config](const std::string& gate) -> std::optional<bool> {
-    const auto entry = config.feature_gates.find(gate);
-    return entry == config.feature_gates.end() ? std::nullopt : std::optional(entry->second);
-  };
-  if (config.compatibility == Compatibility::k1_20) return false;
-  // The pods have no pod-level resources then.
-  if (!stated("PodLevelResources").value_or(stated("AllBeta").value_or(true))) return false;
-  if (const std::optional<bool> own = stated("PodLevelResourceManagers")) return *own;
-  const bool is_alpha = config.compatibility == Compatibility::k1_36;
-  return stated(is_alpha ? "AllAlpha" : "AllBeta").value_or(false);
-}
-
 Result<ResourceList> NodeReservation(const KubeletConfig& config, uint64_t memory_capacity_bytes,
                                      int reserved_cpu_count) {
   const Result<EvictionThreshold> threshold = ParseEvictionThreshold(config.eviction_hard_memory);

@@ -12,6 +12,7 @@
 #include "alignd/config/go_duration.h"
 #include "alignd/config/kubelet_config.h"
 #include "core/config/eviction_threshold.h"
+#include "core/config/feature_gates.h"
 #include "core/config/field_names.h"
 #include "core/config/switches.h"
 #include "core/json/json_view.h"
@@ -323,8 +324,8 @@ constexpr std::array kReaders = std::to_array<FieldReader>({
     {"systemReserved", ReadSystemReserved},
     {"reservedSystemCPUs", ReadReservedCpus},
     {"evictionHard", ReadEvictionHard},
-    {"featureGates", ReadFeatureGates},
     {"compatibility", ReadCompatibility},
+    {"featureGates", ReadFeatureGates},
     {"numaAllocateStrategy", ReadStrategy},
     {"podPolicies", ReadPodPolicySwitch},
     {"namespacePolicies", ReadNamespacePolicies},

@@ -250,21 +250,4 @@ Result<Done> ReadNamespacePolicies(const View& top, KubeletConfig& config) {
   return Done{};
 }
 
-// Other gates change nothing that alignd does.
-Result<Done> ReadFeatureGates(const View& top, KubeletConfig& config) {
-  const Result<std::optional<View>> gates = top.Find("featureGates");
-  if (!gates.ok()) return gates.error();
-  if (!*gates) return Done{};
-  for (const std::string gate :
-       {"AllAlpha", "AllBeta", "PodLevelResources", "PodLevelResourceManagers"}) {
-    const Result<std::optional<View>> member = (*gates)->Find(gate);
-    if (!member.ok()) return member.error();
-    if (!*member) continue;
-    const Result<bool> on = (*member)->Bool();
-    if (!on.ok()) return on.error();
-    config.feature_gates[gate] = *on;
-  }
-  return Done{};
-}
-
 }  // namespace alignd

@@ -7,10 +7,7 @@
 
 namespace alignd {
 
-// Errors: kInvalidArgument with the path of the field.
-Result<Done> ReadFeatureGates(const json::View& top, KubeletConfig& config);
-
-// podPolicies. Errors: as above, with the known names.
+// podPolicies. Errors: kInvalidArgument with the path of the field and the known names.
 Result<Done> ReadPodPolicySwitch(const json::View& top, KubeletConfig& config);
 
 // namespacePolicies. Errors: as above; a name that an earlier one covers has no effect, and is one.

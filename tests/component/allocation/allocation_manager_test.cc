@@ -51,6 +51,29 @@ TEST_F(AllocationTest, ReturnsTheSameAssignmentAgainWithoutAskingAPlugin) {
   EXPECT_EQ(world.plugins->allocations(), asked);
 }
 
+TEST_F(AllocationTest, ExplainsAPodThatIsAdmittedAgainFromAnotherSource) {
+  const auto admit = [this](const std::string& source, const std::string& wanted) {
+    std::promise<Outcome> answer;
+    world.manager->Admit({.pod = AppPod("pod", 2), .source = source, .wanted = wanted},
+                         [&answer](const Outcome& outcome) { answer.set_value(outcome); });
+    EXPECT_TRUE(AllocatedOf(answer.get_future().get())) << source;
+  };
+  const auto sources = [this] {
+    std::vector<std::string> names;
+    for (const auto& one : world.manager->decisions().Newest("pod", 9))
+      names.push_back(one->source);
+    return names;
+  };
+  admit("Pods API", "");
+  admit("Pods API", "");
+  admit("annotation", "app");  // a container of it: no new admission
+  EXPECT_EQ(sources(), std::vector<std::string>{"Pods API"});
+  admit("annotation", "");
+  EXPECT_EQ(sources(), (std::vector<std::string>{"annotation", "Pods API"}));
+  const auto newest = world.manager->decisions().Newest("pod", 1).at(0);
+  EXPECT_EQ(newest->assignments.at("app").exclusive.Count(), 2);
+}
+
 // No container may be moved onto CPUs that it would have to leave at once.
 TEST_F(AllocationTest, ReassignsTheResourcesOfStoppedPodsInOneChange) {
   std::vector<CpuSet> pools;

@@ -171,6 +171,17 @@ Printed RunState(const FakeTree& tree, std::vector<std::string> arguments) {
   return testing::RunAlignctl(AllCommands(), arguments);
 }
 
+TEST(StateCommand, VerifyShowsBothChecksumsOfAFileWithTwoParts) {
+  const FakeTree tree{
+      {"cpu_manager_state",
+       R"({"policyName":"static","defaultCpuSet":"0-7","checksum":14413152,)"
+       R"("data":"{\"policyName\":\"static\",\"defaultCpuSet\":\"0-7\"}","dataChecksum":3294586087})"}};
+  const Printed intact = RunState(tree, {"verify"});
+  EXPECT_EQ(intact.status, kSuccess) << intact.out << intact.err;
+  EXPECT_NE(intact.out.find("checksum 14413152, dataChecksum 3294586087"), std::string::npos)
+      << intact.out;
+}
+
 TEST(StateCommand, VerifiesAllFiles) {
   const FakeTree tree{{"cpu_manager_state", kPlainCpus}};
   const Printed intact = RunState(tree, {"verify"});
@@ -277,6 +288,19 @@ TEST(ConfigCommand, AcceptsTheGateOfPodLevelResourceManagers) {
   }
 }
 
+TEST(ConfigCommand, WarnsOfUnknownGatesAndRefusesMisspeltOnes) {
+  const FakeTree tree;
+  const std::string policy = "topologyManagerPolicy: restricted\nfeatureGates: ";
+  const Printed unknown = CheckOf(tree, policy + "{MemoryQos2: true}\n");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.out.find("MemoryQos2 (did you mean MemoryQoS?)"), std::string::npos)
+      << unknown.out;
+  const Printed misspelt = CheckOf(tree, policy + "{podLevelResourceManager: true}\n");
+  EXPECT_EQ(misspelt.status, kFailure);
+  EXPECT_NE(misspelt.out.find("did you mean PodLevelResourceManagers?"), std::string::npos)
+      << misspelt.out;
+}
+
 TEST(ConfigCommand, PrintsADefaultThatChangesNothing) {
   const Printed standard = testing::RunAlignctl(AllCommands(), {"config", "default"});
   EXPECT_EQ(standard.status, kSuccess);
@@ -322,7 +346,7 @@ TEST(ConfigCommand, ShowsWhatEachFieldHas) {
   EXPECT_EQ(values["cpuManagerReconcilePeriod"], "1500ms file");
   EXPECT_EQ(values["evictionHard"], "{} file");
   EXPECT_EQ(values["reservedMemory"], "[{numaNode: 1, limits: {memory: \"1Gi\"}}] file");
-  EXPECT_EQ(values["featureGates"], "{AllAlpha: false} file");
+  EXPECT_EQ(values["featureGates"], "{AllAlpha: false, Other: true} file");
   EXPECT_EQ(values["systemReserved"], "{} default");
 }
 

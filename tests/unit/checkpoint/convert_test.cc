@@ -67,8 +67,46 @@ TEST(Convert, RefusesPodsAsAWholeInOlderReleases) {
   const std::string text = FormatCpuCheckpoint("static", cpus, StateForm::kData);
   EXPECT_EQ(Converted(CheckpointKind::kCpu, text, "1.37"), text);
   EXPECT_EQ(Converted(CheckpointKind::kCpu, text, "1.36"),
-            "pods have CPUs or memory as a whole, which kubelet 1.36 does not keep: uid; let these "
+            "pods have CPUs or memory as a whole, which kubelet 1.36 without the feature gate "
+            "PodLevelResourceManagers does not keep: uid; let these pods end first; or, if that "
+            "kubelet has the gate on, convert to 1.36-pod-level");
+  EXPECT_EQ(Converted(CheckpointKind::kCpu, text, "1.24"),
+            "pods have CPUs or memory as a whole, which kubelet 1.24 does not keep: uid; let these "
             "pods end first");
+}
+
+// Version 3 of the CPU file, 2 of the memory file.
+TEST(Convert, WritesTheFormOf1_36WithItsGate) {
+  cpumanager::CpuState cpus = CpusOfOnePod();
+  cpus.pods["uid"] = CpuSet::Range(1, 3);
+  memorymanager::MemoryState memory = SavedMemory();
+  memory.pods["uid"] = {{.numa_affinity = {0}, .type = "memory", .size = 50}};
+  const auto cpu = [&](StateForm form) { return FormatCpuCheckpoint("static", cpus, form); };
+  const auto mem = [&](StateForm form) { return FormatMemoryCheckpoint("Static", memory, form); };
+  for (const StateForm form : {StateForm::kPodLevel, StateForm::kData}) {
+    EXPECT_EQ(Converted(CheckpointKind::kCpu, cpu(form), "1.36-pod-level"),
+              cpu(StateForm::kPodLevel));
+    EXPECT_EQ(Converted(CheckpointKind::kCpu, cpu(form), "1.37"), cpu(StateForm::kData));
+    EXPECT_EQ(Converted(CheckpointKind::kMemory, mem(form), "1.36-pod-level"),
+              mem(StateForm::kPodLevel));
+    EXPECT_EQ(Converted(CheckpointKind::kMemory, mem(form), "1.37"), mem(StateForm::kData));
+  }
+  // Also without such pods: the checksums of the forms differ.
+  const std::string plain = FormatCpuCheckpoint("static", CpusOfOnePod(), StateForm::kPlain);
+  const std::string gate = FormatCpuCheckpoint("static", CpusOfOnePod(), StateForm::kPodLevel);
+  EXPECT_EQ(Converted(CheckpointKind::kCpu, plain, "1.36-pod-level"), gate);
+  EXPECT_EQ(Converted(CheckpointKind::kCpu, gate, "1.36"), plain);
+}
+
+TEST(Convert, ReleaseOfAConfigurationWritesItsForm) {
+  KubeletConfig config;
+  EXPECT_EQ(ReleaseOf(config), KubeletRelease::k1_37);
+  config.compatibility = Compatibility::k1_36;
+  EXPECT_EQ(ReleaseOf(config), KubeletRelease::k1_36);
+  config.feature_gates["PodLevelResourceManagers"] = true;
+  EXPECT_EQ(ReleaseOf(config), KubeletRelease::k1_36_pod_level);
+  config.compatibility = Compatibility::k1_20;
+  EXPECT_EQ(ReleaseOf(config), KubeletRelease::k1_20);
 }
 
 TEST(Convert, RefusesPinnedMemoryIn1_20) {

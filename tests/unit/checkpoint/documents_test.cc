@@ -121,7 +121,13 @@ INSTANTIATE_TEST_SUITE_P(
         DocumentErrorCase{"CpuChecksumType", CheckpointKind::kCpu, R"({"checksum":"5"})",
                           "checksum: a number is expected, not a string", "please drain"},
         DocumentErrorCase{"CpuNotJson", CheckpointKind::kCpu, "{",
-                          "not JSON: line 1, column 2: the text ends too early", "please drain"},
+                          "could not load v4 checkpoint: failed to deserialize cpu manager "
+                          "checkpoint: unexpected end of JSON input",
+                          "please drain"},
+        DocumentErrorCase{"MemoryNotJson", CheckpointKind::kMemory, "{x}",
+                          "could not load v3 checkpoint: failed to deserialize memory manager "
+                          "checkpoint: not JSON: line 1, column 2: unexpected text",
+                          "please drain"},
         DocumentErrorCase{
             "MemoryChecksum", CheckpointKind::kMemory,
             R"({"policyName":"None","machineState":{},"checksum":5})", "checkpoint is corrupted",
@@ -232,11 +238,11 @@ INSTANTIATE_TEST_SUITE_P(
         DataErrorCase{"OtherChecksum", R"("data":"{}","dataChecksum":5)",
                       "checkpoint is corrupted"},
         DataErrorCase{"NoData", R"("dataChecksum":5)",
-                      "failed to deserialize cpu manager checkpoint data: not JSON: line 1, "
-                      "column 1: the text ends too early"},
+                      "failed to deserialize cpu manager checkpoint data: unexpected end of "
+                      "JSON input"},
         DataErrorCase{"NoJson", R"("data":"{","dataChecksum":5)",
-                      "failed to deserialize cpu manager checkpoint data: not JSON: line 1, "
-                      "column 2: the text ends too early"},
+                      "failed to deserialize cpu manager checkpoint data: unexpected end of "
+                      "JSON input"},
         DataErrorCase{"WrongType", R"("data":"{\"policyName\":1}","dataChecksum":5)",
                       "failed to deserialize cpu manager checkpoint data: policyName: a string is "
                       "expected, not a number"},

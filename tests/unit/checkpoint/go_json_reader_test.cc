@@ -146,11 +146,9 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Syntax, GoJsonRefuse,
     testing::Values(
-        ReaderErrorCase{"Empty", "", "not JSON: line 1, column 1: the text ends too early"},
-        ReaderErrorCase{"Cut", R"({"text":"a)",
-                        "not JSON: line 1, column 11: the text ends too early"},
-        ReaderErrorCase{"CutAfterAValue", R"({"a":1)",
-                        "not JSON: line 1, column 7: the text ends too early"},
+        ReaderErrorCase{"Empty", "", "unexpected end of JSON input"},
+        ReaderErrorCase{"Cut", R"({"text":"a)", "unexpected end of JSON input"},
+        ReaderErrorCase{"CutAfterAValue", R"({"a":1)", "unexpected end of JSON input"},
         ReaderErrorCase{"TextAfterTheValue", "{}x", "not JSON: line 1, column 3: unexpected text"},
         ReaderErrorCase{"NulAfterTheValue", std::string("{}\0x", 4),
                         "not JSON: line 1, column 3: unexpected text"},

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(
                  R"({"policyName":"static","defaultCpuSet":"0,5-7","entries":{"u":{"app":"1-2"}},)"
                  R"("checksum":1,"data":"{\"policyName\":\"static\",\"defaultCpuSet\":\"0-7\"}",)"
                  R"("dataChecksum":3294586087})",
-                 {CheckpointKind::kCpu, 4, "static", 0, 0, false, 3294586087, 3294586087}},
+                 {CheckpointKind::kCpu, 4, "static", 0, 0, false, 3294586087, 3294586087, 1}},
         GoodCase{"Memory",
                  R"({"policyName":"None","machineState":{},"checksum":4236770233})",
                  {CheckpointKind::kMemory, 1, "None", 0, 0, true, 4236770233, 4236770233}},

@@ -213,6 +213,7 @@ TEST(Health, EachProblemDegradesTheNode) {
             Problems{"device plugin not registered"});
   EXPECT_EQ(problems(R"pb(containers { devices { devices { problem: "unhealthy" } } })pb"),
             Problems{"assigned device not usable"});
+  EXPECT_EQ(problems(R"pb(conditions { type: "UnknownFeatureGate" })pb"), Problems{});
   EXPECT_EQ(problems(R"pb(conditions { type: "UnsupportedAnnotation" })pb"), Problems{})
       << "pods have it";
   // An event lasts for ten minutes.
@@ -396,6 +397,18 @@ TEST(ReportText, ShowsAssignmentsWithoutTopology) {
             "  assigned to app: CPUs 2-3, memory of NUMA 0,1, example.com/gpu gpu0 (NUMA 0) gpu1\n"
             "\n"
             "{..}: NUMA nodes; !: preferred\n");
+}
+
+TEST(ReportText, DoesNotCallAResizeNothingToDecide) {
+  const auto shown = [](const std::string& source) {
+    v1::ExplainResponse explained;
+    v1::PodDecision& decision = *explained.add_decisions();
+    decision.set_outcome("admitted");
+    decision.set_source(source);
+    return TextOf(explained);
+  };
+  EXPECT_EQ(shown("in-place resize").find("nothing to decide"), std::string::npos);
+  EXPECT_NE(shown("annotation").find("nothing to decide"), std::string::npos);
 }
 
 TEST(ReportText, SaysThatNoDecisionIsKnown) {

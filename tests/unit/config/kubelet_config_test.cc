@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "alignd/config/config_problem.h"
 
 namespace alignd {
 namespace {
@@ -145,7 +149,8 @@ TEST(KubeletConfig, TheFirstEntryThatHasTheNamespaceCounts) {
 
 TEST(KubeletConfig, LeavesOtherRealFieldsAlone) {
   EXPECT_EQ(
-      ParsedConfig(R"({"maxPods": 250, "featureGates": {"X": true}, "clusterDNS": ["10.0.0.10"],
+      ParsedConfig(
+          R"({"maxPods": 250, "featureGates": {"MemoryQoS": true}, "clusterDNS": ["10.0.0.10"],
                        "authentication": {"anonymous": {"enabled": false}}, "port": "odd"})"),
       KubeletConfig());
 }
@@ -166,10 +171,12 @@ TEST(KubeletConfig, GateOfPodLevelResourceManagers) {
                 false},
            Case{R"({"featureGates": {"AllAlpha": false, "PodLevelResourceManagers": true}})", true,
                 true},
-           Case{R"({"featureGates": {"PodLevelResources": false,
+           Case{R"({"featureGates": {"PodLevelResources": false}})", false, false},
+           Case{R"({"featureGates": {"AllBeta": false, "PodLevelResources": true,
                                      "PodLevelResourceManagers": true}})",
-                false, false},
+                true, true},
            Case{R"({"featureGates": {"AllAlpha": true, "AllBeta": false}})", false, false},
+           Case{R"({"featureGates": {"PodLevelResourceManagers": null}})", false, false},
        }) {
     KubeletConfig config = ParsedConfig(json);
     config.compatibility = Compatibility::k1_36;
@@ -184,6 +191,72 @@ TEST(KubeletConfig, GateOfPodLevelResourceManagers) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_NE(wrong.error().message.find("featureGates.PodLevelResourceManagers"), std::string::npos)
       << wrong.error().message;
+}
+
+// Source: k8s.io/component-base/featuregate, the check of dependencies.
+TEST(KubeletConfig, GatesThatContradictEachOtherAreRefused) {
+  constexpr char kRefused[] =
+      "PodLevelResourceManagers is enabled, but depends on features that are disabled: "
+      "[PodLevelResources]";
+  struct Case {
+    const char* gates;
+    const char* release;
+    bool is_refused;
+  };
+  for (const auto& [gates, release, is_refused] : {
+           Case{R"("PodLevelResources": false, "PodLevelResourceManagers": true)", "1.37", true},
+           Case{R"("PodLevelResources": false, "PodLevelResourceManagers": true)", "1.36", true},
+           Case{R"("PodLevelResources": false, "PodLevelResourceManagers": true)", "1.20", false},
+           Case{R"("PodLevelResources": false, "PodLevelResourceManagers": false)", "1.37", false},
+           Case{R"("PodLevelResources": false)", "1.37", false},
+           Case{R"("PodLevelResources": false, "AllBeta": true)", "1.37", true},
+           Case{R"("PodLevelResources": false, "AllBeta": true)", "1.36", false},
+           Case{R"("PodLevelResources": false, "AllAlpha": true)", "1.36", true},
+           Case{R"("AllBeta": false, "PodLevelResourceManagers": true)", "1.37", true},
+       }) {
+    const std::string json =
+        std::string(R"({"featureGates": {)") + gates + R"(}, "compatibility": ")" + release + "\"}";
+    const Result<KubeletConfig> config = ParseKubeletConfig(json);
+    ASSERT_EQ(config.ok(), !is_refused) << json;
+    EXPECT_EQ(config.ok() ? kRefused : config.error().message, kRefused) << json;
+  }
+}
+
+TEST(KubeletConfig, MisspeltGatesThatAligndFollowsAreErrors) {
+  for (const auto& [gate, meant] :
+       std::map<std::string, std::string>{{"PodLevelResourceManager", "PodLevelResourceManagers"},
+                                          {"podLevelResourceManagers", "PodLevelResourceManagers"},
+                                          {"PodLevelResourcesManagers", "PodLevelResourceManagers"},
+                                          {"PodLevelResource", "PodLevelResources"},
+                                          {"allBeta", "AllBeta"},
+                                          {"AllAlhpa", "AllAlpha"}}) {
+    const auto config = ParseKubeletConfig(R"({"featureGates": {")" + gate + R"(": true}})");
+    ASSERT_FALSE(config.ok()) << gate;
+    EXPECT_EQ(config.error().message, "featureGates." + gate + ": is no feature gate");
+    EXPECT_EQ(config.error().remedy, "did you mean " + meant + "?");
+  }
+}
+
+TEST(KubeletConfig, UnknownGatesAreAWarningWithTheNearestName) {
+  const KubeletConfig known = ParsedConfig(
+      R"({"featureGates": {"MemoryQoS": true, "InPlacePodLevelResourcesVerticalScaling": true,
+                           "PodLevelResourceManagers": true}})");
+  EXPECT_EQ(UnknownFeatureGates(known), std::nullopt);
+  const KubeletConfig config =
+      ParsedConfig(R"({"featureGates": {"MemoryQos2": true, "NoSuchThingAtAll": false}})");
+  EXPECT_EQ(config.unknown_feature_gates,
+            (std::map<std::string, bool>{{"MemoryQos2", true}, {"NoSuchThingAtAll", false}}));
+  EXPECT_TRUE(config.feature_gates.empty());
+  const std::optional<Error> warning = UnknownFeatureGates(config);
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_EQ(warning->message,
+            "feature gates that alignd does not know have no effect: MemoryQos2 (did you mean "
+            "MemoryQoS?), NoSuchThingAtAll");
+  KubeletConfig many;
+  for (int i = 0; i < 14; ++i) many.unknown_feature_gates["Gate" + std::to_string(100 + i)] = true;
+  EXPECT_TRUE(UnknownFeatureGates(many)->message.ends_with("Gate111 and 2 more"));
+  // As a kubelet, which decodes the map into booleans.
+  EXPECT_FALSE(ParseKubeletConfig(R"({"featureGates": {"MemoryQoS": "true"}})").ok());
 }
 
 TEST(KubeletConfig, PodPoliciesOfTheFlag) {

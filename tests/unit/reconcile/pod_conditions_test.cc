@@ -101,6 +101,14 @@ TEST(PodConditions, GonePodTakesItsConditionsWithIt) {
   EXPECT_EQ(rest[1].type, ConditionType::kCpusetUpdateFailed);
 }
 
+TEST(NodeConditions, UnknownFeatureGatesAreAWarning) {
+  Logged logged;
+  Conditions conditions;
+  conditions.UnknownFeatureGates({ErrorCode::kInvalidArgument, "a gate", "correct it"});
+  EXPECT_EQ(logged.Take(), "warning UnknownFeatureGate: a gate; correct it\n");
+  EXPECT_EQ(Only(conditions.Report()).type, ConditionType::kUnknownFeatureGate);
+}
+
 TEST(PodConditions, UnsupportedAnnotationsAreOneConditionUntilTheLastPodHasGone) {
   Logged logged;
   Conditions conditions;
