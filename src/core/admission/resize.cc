@@ -123,24 +123,15 @@ class Growth {
     return answers;
   }
 
-  // The claimed devices, of which CPUs are added beside all. With scope container, they may be of
-  // other containers. If all are on the same NUMA nodes, and the container too, these are right
-  // also if it has only some of them. Otherwise only the nodes on which it is are: those were
-  // right when it was created.
+  // The claimed devices beside which CPUs are added. With scope container, they may be of other
+  // containers. Those of this one were on exactly the NUMA nodes on which it was admitted, unless
+  // the policy is best-effort: these nodes are right whichever devices it has.
   std::vector<ClaimedDevice> ClaimedBeside() const {
-    const Machine& machine = node_.machine;
-    NumaMask all;
-    bool is_one_place = true;
-    for (const ClaimedDevice& device : asked_.claimed) {
-      const NumaMask nodes = machine.MaskOfIds(device.numa);
-      if (nodes.empty()) continue;
-      is_one_place = is_one_place && (all.empty() || all == nodes);
-      all = all | nodes;
-    }
-    const NumaMask own = machine.NumaOf(own_);
-    if (IsForPod() || all.empty() || (is_one_place && all.Contains(own))) return asked_.claimed;
-    const auto ids = machine.NumaIds(own);
-    return {ClaimedDevice{.name = "", .numa = {ids.begin(), ids.end()}}};
+    const bool are_known = std::ranges::any_of(
+        asked_.claimed, [](const ClaimedDevice& device) { return !device.numa.empty(); });
+    if (IsForPod() || !are_known) return asked_.claimed;
+    const auto own = node_.machine.NumaIds(node_.machine.NumaOf(own_));
+    return {ClaimedDevice{.name = "", .numa = {own.begin(), own.end()}}};
   }
 
   // The hints of a container, or of a pod, that requests the devices that it is allocated.

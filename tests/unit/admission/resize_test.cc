@@ -392,8 +392,8 @@ TEST_F(ResizeTest, GrowsBesideTheClaimedDevicesOfItsPod) {
                                    {{{1}, {1}}, false},
                                    {{{0}}, false},
                                    {{{0}, {1}}, false},
-                                   {{{0, 1}}, true},
-                                   {{{0, 1}, {0, 1}, {}}, true},
+                                   {{{0, 1}}, false},
+                                   {{{0, 1}, {0, 1}, {}}, false},
                                    {{{0, 1}, {1}}, false}};
   for (const auto policy : {TopologyManagerPolicy::kBestEffort, TopologyManagerPolicy::kRestricted,
                             TopologyManagerPolicy::kSingleNumaNode}) {
