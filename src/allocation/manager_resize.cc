@@ -1,6 +1,8 @@
 // The allocation manager and the resize of exclusive CPUs in place.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,7 +79,8 @@ void AllocationManager::StartResize(Pod pod, const std::string& container, int64
   if (state.cpu.moving.contains(key)) {
     return done(MustRepeat(subject + " is not resized: it is being moved to other CPUs"));
   }
-  admission::ResizeDecision decision = admission::Resize(node_, state, key, count);
+  admission::ResizeDecision decision =
+      admission::Resize(node_, state, key, count, pod.claimed_devices);
   if (decision.refusal) return done(InPod(*std::move(decision.refusal), NameOrUid(pod), container));
   if (const Result<Done> fits = RequireReadable(decision.next); !fits.ok()) {
     return done(fits.error());
@@ -142,6 +145,11 @@ bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
   names.uid = pod.uid;
   names.name = pod.name;
   names.name_space = pod.name_space;
+  names.claimed_devices = pod.claimed_devices;
+  for (const Container& container : pod.containers) {
+    if (container.name != wanted->container) continue;
+    std::ranges::copy(container.claimed_devices, std::back_inserter(names.claimed_devices));
+  }
   const uint64_t number = Park(std::move(caller));
   StartResize(std::move(names), wanted->container, wanted->count,
               [this, number](const ResizeOutcome& outcome) {

@@ -3,12 +3,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alignd/admission/own_policy.h"
+#include "cri/extended_resources.h"
 #include "dra/claimed_devices.h"
 #include "host/log_event.h"
 
@@ -74,6 +76,54 @@ Result<Done> RequireKnownPlaces(const Machine& machine, bool is_sandbox,
   return Done{};
 }
 
+// The resources of the container that is to be created which DRA serves are removed from the pod.
+// May block.
+Result<Done> RemoveServed(const ClaimQuestion& question, const devicemanager::DeviceState& plugins,
+                          PodAsk& ask) {
+  Result<std::vector<dra::PreparedDevice>> devices = dra::PreparedFor(question.places, ask.pod.uid);
+  if (!devices.ok()) return devices.error();
+  std::erase_if(*devices,
+                [](const dra::PreparedDevice& device) { return device.extended_requests.empty(); });
+  if (devices->empty()) return Done{};
+  if (question.is_sandbox) {
+    return Error{ErrorCode::kUnavailable,
+                 "DRA serves extended resources of it, and CRI shows at CreateContainer which",
+                 "nothing: its containers are decided about one by one"};
+  }
+  const auto is_other = [&](const Container& one) {
+    return one.name != question.wanted && RequestsExtended(one);
+  };
+  if (std::ranges::any_of(ask.pod.containers, is_other)) {
+    if (question.IsPodScope()) {
+      return Error{ErrorCode::kUnavailable,
+                   "DRA serves extended resources of several of its containers, and with "
+                   "topologyManagerScope pod CRI does not show which",
+                   "switch on the kubelet's Pods API"};
+    }
+    ReduceTo(question.wanted, ask.pod);
+  }
+  KeepNamed(question, *devices);
+  const auto container = std::ranges::find(ask.pod.containers, question.wanted, &Container::name);
+  if (container == ask.pod.containers.end()) return Done{};
+  const Result<std::vector<std::string>> removed = RemoveServedByDra(plugins, *devices, *container);
+  if (!removed.ok()) return removed.error();
+  for (const std::string& resource : *removed) ask.source += ", DRA serves " + resource;
+  return Done{};
+}
+
+// CRI does not show which container has them: they are the pod's.
+Result<Done> AddUnnamed(const dra::Places& places, std::vector<dra::PreparedDevice>& devices,
+                        Pod& pod) {
+  const auto unnamed = std::stable_partition(
+      devices.begin(), devices.end(),
+      [](const dra::PreparedDevice& device) { return !device.cdi_names.empty(); });
+  Result<std::vector<ClaimedDevice>> located = dra::Locate(places, {unnamed, devices.end()});
+  if (!located.ok()) return located.error();
+  devices.erase(unnamed, devices.end());
+  std::ranges::move(*located, std::back_inserter(pod.claimed_devices));
+  return Done{};
+}
+
 // May block.
 Result<Done> AddDevices(const ClaimQuestion& question, Pod& pod) {
   Result<std::vector<dra::PreparedDevice>> devices = dra::PreparedFor(question.places, pod.uid);
@@ -83,6 +133,9 @@ Result<Done> AddDevices(const ClaimQuestion& question, Pod& pod) {
     // This container has no device of DRA. What others have is found when they are created.
     if (is_one_of_several) ReduceTo(question.wanted, pod);
     return Done{};
+  }
+  if (const Result<Done> added = AddUnnamed(question.places, *devices, pod); !added.ok()) {
+    return added;
   }
   if (devices->empty()) return Done{};
   if (is_one_of_several) {
@@ -103,8 +156,39 @@ Result<Done> AddDevices(const ClaimQuestion& question, Pod& pod) {
   if (!known.ok()) return known;
   auto& owner =
       question.IsPodScope() ? pod.claimed_devices : pod.containers.front().claimed_devices;
-  owner = *std::move(located);
+  owner.insert(owner.begin(), located->begin(), located->end());
   return Done{};
+}
+
+void WarnOfUnknown(const Pod& pod, const Error& error) {
+  static host::LineLimit limit("claimed devices that are not found");
+  if (!limit.Allow()) return;
+  spdlog::warn("pod {}/{}: {}; its CPUs and memory do not follow its devices", pod.name_space,
+               pod.name, error.Text());
+}
+
+// May block.
+Result<std::vector<ClaimedDevice>> AllDevices(const HandlerContext& context,
+                                              const std::string& pod_uid) {
+  const Result<std::vector<dra::PreparedDevice>> devices =
+      dra::PreparedFor(*context.claimed_devices, pod_uid);
+  if (!devices.ok()) return devices.error();
+  Result<std::vector<ClaimedDevice>> located = dra::Locate(*context.claimed_devices, *devices);
+  if (!located.ok()) return located;
+  const Result<Done> known =
+      RequireKnownPlaces(context.node.machine, /*is_sandbox=*/false, *located);
+  if (!known.ok()) return known.error();
+  return located;
+}
+
+// Whether the container has its assignment, and the call does not ask for more CPUs than that.
+bool IsSettled(const admission::NodeState& state, const Pod& pod, const std::string& wanted) {
+  const ContainerKey key{pod.uid, wanted};
+  if (!IsAssigned(state, key)) return false;
+  const CpuSet* const cpus = state.cpu.Find(key);
+  const auto container = std::ranges::find(pod.containers, wanted, &Container::name);
+  return cpus == nullptr || container == pod.containers.end() ||
+         ExclusiveCpus(pod, *container) <= cpus->Count();
 }
 
 }  // namespace
@@ -112,8 +196,7 @@ Result<Done> AddDevices(const ClaimQuestion& question, Pod& pod) {
 void FindClaimed(const HandlerContext& context, PodAsk ask,
                  const runtime::v1::ContainerConfig* config,
                  std::function<void(Result<PodAsk>)> done) {
-  if (context.claimed_devices == nullptr || ask.pod.containers.empty() ||
-      admission::TopologyOf(context.node, ask.pod).kind() == TopologyManagerPolicy::kNone) {
+  if (context.claimed_devices == nullptr || ask.pod.containers.empty()) {
     return done(std::move(ask));
   }
   ClaimQuestion question{
@@ -123,22 +206,54 @@ void FindClaimed(const HandlerContext& context, PodAsk ask,
   if (config != nullptr) {
     question.wanted = config->metadata().name();
     for (const auto& device : config->cdi_devices()) question.names.insert(device.name());
-    is_decided = IsAssigned(snapshot->state, {ask.pod.uid, question.wanted});
+    is_decided = IsSettled(snapshot->state, ask.pod, question.wanted);
   }
-  if (is_decided || !HasToAlign(snapshot->state, ask.pod)) return done(std::move(ask));
-  context.io.Post([question, ask = std::move(ask), done = std::move(done)] {
+  const TopologyManagerPolicy policy = admission::TopologyOf(context.node, ask.pod).kind();
+  const bool aligns =
+      policy != TopologyManagerPolicy::kNone && !is_decided && HasToAlign(snapshot->state, ask.pod);
+  const bool may_be_served = !ask.knows_dra && (question.is_sandbox || !question.names.empty()) &&
+                             std::ranges::any_of(ask.pod.containers, RequestsExtended);
+  if (!aligns && !may_be_served) return done(std::move(ask));
+  context.io.Post([question, snapshot, policy, aligns, may_be_served, ask = std::move(ask),
+                   done = std::move(done)] {
     PodAsk found = ask;
+    if (may_be_served) {
+      const Result<Done> removed = RemoveServed(question, snapshot->state.devices, found);
+      if (!removed.ok()) return done(removed.error());
+    }
+    if (!aligns) return done(std::move(found));
+    const PodAsk without = found;
     const Result<Done> added = AddDevices(question, found.pod);
     if (added.ok()) return done(std::move(found));
-    const bool is_best_effort =
-        admission::TopologyOf(question.node, ask.pod).kind() == TopologyManagerPolicy::kBestEffort;
-    if (question.is_sandbox || !is_best_effort) return done(added.error());
-    static host::LineLimit limit("claimed devices that are not found");
-    if (limit.Allow()) {
-      spdlog::warn("pod {}/{}: {}; its CPUs and memory do not follow its devices",
-                   ask.pod.name_space, ask.pod.name, added.error().Text());
+    if (question.is_sandbox || policy != TopologyManagerPolicy::kBestEffort) {
+      return done(added.error());
     }
-    done(ask);
+    WarnOfUnknown(without.pod, added.error());
+    done(without);
+  });
+}
+
+void FindClaimedOfPod(const HandlerContext& context, Pod pod,
+                      std::function<void(Result<Pod>)> done) {
+  const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
+  const TopologyManagerPolicy policy =
+      admission::TopologyOf(context.node,
+                            admission::OwnPolicy(context.node, snapshot->state, pod.uid))
+          .kind();
+  if (context.claimed_devices == nullptr || policy == TopologyManagerPolicy::kNone) {
+    return done(std::move(pod));
+  }
+  context.io.Post([context, policy, pod = std::move(pod), done = std::move(done)] {
+    Pod found = pod;
+    Result<std::vector<ClaimedDevice>> devices = AllDevices(context, pod.uid);
+    if (devices.ok()) {
+      found.claimed_devices = *std::move(devices);
+    } else if (policy == TopologyManagerPolicy::kBestEffort) {
+      WarnOfUnknown(pod, devices.error());
+    } else {
+      return done(devices.error());
+    }
+    done(std::move(found));
   });
 }
 

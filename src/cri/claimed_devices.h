@@ -11,16 +11,23 @@
 namespace alignd::cri {
 
 // Adds to the pod the devices that DRA has allocated to it, unless nothing of it aligns with
-// devices, or the container has its assignment already. `config` is the container that is to be
-// created, with the CDI names that the kubelet gives it; null at RunPodSandbox.
-// With topology scope pod, and in a pod of one container, the devices are those of all claims that
-// the kubelet has had prepared for the pod. Otherwise CRI alone shows which container has which
-// device, when the container is created: the pod is reduced to that container.
-// `done` runs once, perhaps before this returns, and on any thread. Errors, all kUnavailable: it is
-// not known which devices the pod has, or where they are. At CreateContainer with topology policy
-// best-effort, the pod goes on without them, with a line in the log.
+// devices, or the container has its assignment already. Extended resources that DRA serves are
+// removed, unless the source knows them (extended_resources.h). `config` is the container that is
+// to be created, with the CDI names that the kubelet gives it; null at RunPodSandbox. With topology
+// scope pod, and in a pod of one container, the devices are those of all claims that the kubelet
+// has had prepared for the pod. Otherwise CRI alone shows which container has which device, when
+// the container is created: the pod is reduced to that container. `done` runs once, perhaps before
+// this returns, and on any thread. Errors, all kUnavailable: it is not known which devices the pod
+// has, or where they are. At CreateContainer with topology policy best-effort, the pod goes on
+// without them, with a line in the log.
 void FindClaimed(const HandlerContext& context, podsource::PodAsk ask,
                  const runtime::v1::ContainerConfig* config,
                  std::function<void(Result<podsource::PodAsk>)> done);
+
+// For a resize of a container's CPUs: adds the devices of all claims of the pod to the pod itself.
+// `pod` has the name and the UID. CRI does not show here which container has which device.
+// `done` as above. Errors: kUnavailable, as above, but not with topology policy best-effort.
+void FindClaimedOfPod(const HandlerContext& context, Pod pod,
+                      std::function<void(Result<Pod>)> done);
 
 }  // namespace alignd::cri

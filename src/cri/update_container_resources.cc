@@ -11,6 +11,7 @@
 
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
+#include "cri/claimed_devices.h"
 #include "cri/find_named.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
@@ -150,8 +151,14 @@ class UpdateContainerResources final : public WaitingCall {
                                               allocation::CpusText(millis_), resizes),
                     decide);
     }
-    context_.allocation.Resize(PodWithName(), key_.container, millis_ / kMillisPerWholeCpu,
-                               Next(&UpdateContainerResources::Resized, decide));
+    if (millis_ <= exclusive.Count() * kMillisPerWholeCpu) return ResizePod(PodWithName(), decide);
+    FindClaimedOfPod(context_, PodWithName(), Next(&UpdateContainerResources::ResizePod, decide));
+  }
+
+  void ResizePod(Result<Pod> pod, Decide decide) {
+    if (!pod.ok()) return decide(rpc::ToStatus(pod.error()));
+    context_.allocation.Resize(*std::move(pod), key_.container, millis_ / kMillisPerWholeCpu,
+                               Next(&UpdateContainerResources::Resized, std::move(decide)));
   }
 
   // The new set is on the disk and published. Whatever ends this call from here on, the container

@@ -1,6 +1,8 @@
 #include "dra/claimed_devices.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "dra/cdi_registry.h"
@@ -19,22 +21,67 @@ Error Unavailable(Error error) {
   return error;
 }
 
-// What the driver says of this device in one of the files. Empty: it does not say.
-Result<NumaIds> PlaceByDriver(const std::string& name, const std::vector<std::string>& files,
-                              const DeviceNuma& kernel) {
+// What the driver says of a device. Empty: it does not say.
+struct Said {
+  NumaIds nodes = {};
+  std::string foreign_attribute = {};
+};
+
+Error Contradiction(const std::string& what) {
+  return {ErrorCode::kUnavailable, what, "see the documentation of its DRA driver"};
+}
+
+Result<NumaIds> PlaceIn(const DeviceMetadata& device, const DeviceNuma& kernel) {
+  if (!device.wrong_node.empty()) {
+    return Contradiction("numaNode " + device.wrong_node + " is no NUMA node");
+  }
+  if (device.numa_node) return NumaIds{*device.numa_node};
+  Result<NumaIds> ids = kernel.OfPciDevice(device.pci_bus_id);
+  if (!ids.ok() || !ids->empty()) return ids;
+  return kernel.OfPcieRoot(device.pcie_root);
+}
+
+// The devices of a metadata file. None if it does not exist or the driver has not filled it.
+Result<std::vector<DeviceMetadata>> ReadMetadata(const std::string& file) {
+  const Result<std::string> text = host::ReadFile(file, kMaxMetadataBytes);
+  if (!text.ok()) {
+    if (text.error().code == ErrorCode::kNotFound) return std::vector<DeviceMetadata>();
+    return text.error();
+  }
+  Result<std::vector<DeviceMetadata>> devices = ParseDeviceMetadata(*text);
+  if (!devices.ok()) return host::ContentError(devices.error(), file);
+  return devices;
+}
+
+// A file is of a request of a claim: it may have devices of the same name in several pools.
+Result<Said> PlaceByDriver(const PreparedDevice& asked, const std::set<std::string>& files,
+                           const DeviceNuma& kernel) {
+  Said said;
+  std::string source;  // of said.nodes
   for (const std::string& file : files) {
     if (!IsMetadataPath(file)) continue;
-    const Result<std::string> text = host::ReadFile(file, kMaxMetadataBytes);
-    if (!text.ok()) continue;
-    const std::vector<DeviceMetadata> devices = ParseDeviceMetadata(*text);
-    const auto device = std::ranges::find(devices, name, &DeviceMetadata::name);
-    if (device == devices.end()) continue;
-    if (device->numa_node) return NumaIds{*device->numa_node};
-    Result<NumaIds> ids = kernel.OfPciDevice(device->pci_bus_id);
-    if (!ids.ok() || !ids->empty()) return ids;
-    return kernel.OfPcieRoot(device->pcie_root);
+    const Result<std::vector<DeviceMetadata>> devices = ReadMetadata(file);
+    if (!devices.ok()) return devices.error();
+    for (const DeviceMetadata& device : *devices) {
+      if (device.name != asked.name) continue;
+      if (device.driver.empty() || device.pool.empty()) {
+        return Contradiction(file + " has a device " + device.name + " without driver or pool");
+      }
+      if (device.driver != asked.driver || device.pool != asked.pool) continue;
+      const Result<NumaIds> nodes = PlaceIn(device, kernel);
+      if (!nodes.ok()) return nodes.error().In(file);
+      if (said.foreign_attribute.empty()) said.foreign_attribute = device.foreign_attribute;
+      if (nodes->empty()) continue;
+      if (!said.nodes.empty() && said.nodes != *nodes) {
+        return Contradiction(source == file
+                                 ? file + " has it twice, on different NUMA nodes"
+                                 : source + " and " + file + " have different NUMA nodes of it");
+      }
+      said.nodes = *nodes;
+      source = file;
+    }
   }
-  return NumaIds();
+  return said;
 }
 
 Result<NumaIds> PlaceByNodes(const std::vector<CdiNode>& nodes, DeviceNuma& kernel) {
@@ -48,18 +95,33 @@ Result<NumaIds> PlaceByNodes(const std::vector<CdiNode>& nodes, DeviceNuma& kern
   return all;
 }
 
-Result<NumaIds> PlaceOf(const PreparedDevice& device, const CdiRegistry& registry,
-                        DeviceNuma& kernel) {
-  CdiEdits all;
-  for (const std::string& name : device.cdi_names) {
-    Result<CdiEdits> edits = registry.Find(name);
-    if (!edits.ok()) return edits.error();
-    std::ranges::move(edits->device_nodes, std::back_inserter(all.device_nodes));
-    std::ranges::move(edits->mounts, std::back_inserter(all.mounts));
+Result<ClaimedDevice> LocateOne(const PreparedDevice& device, const CdiRegistry& registry,
+                                DeviceNuma& kernel) {
+  ClaimedDevice located{.name = IdOf(device)};
+  if (device.cdi_names.empty()) {
+    located.name += " (without a CDI name)";
+    return located;
   }
-  Result<NumaIds> ids = PlaceByDriver(device.name, all.mounts, kernel);
-  if (!ids.ok() || !ids->empty()) return ids;
-  return PlaceByNodes(all.device_nodes, kernel);
+  if (device.driver.empty() || device.pool.empty() || device.name.empty()) {
+    return Contradiction("its driver has prepared it without a pool or a name");
+  }
+  std::vector<CdiNode> nodes;
+  std::set<std::string> mounts;
+  for (const std::string& name : device.cdi_names) {
+    const Result<CdiEdits> edits = registry.Find(name);
+    if (!edits.ok()) return edits.error();
+    std::ranges::copy(edits->device_nodes, std::back_inserter(nodes));
+    mounts.insert(edits->mounts.begin(), edits->mounts.end());
+  }
+  const Result<Said> said = PlaceByDriver(device, mounts, kernel);
+  if (!said.ok()) return said.error();
+  const Result<NumaIds> ids = said->nodes.empty() ? PlaceByNodes(nodes, kernel) : said->nodes;
+  if (!ids.ok()) return ids.error();
+  located.numa.assign(ids->begin(), ids->end());
+  if (ids->empty() && !said->foreign_attribute.empty()) {
+    located.name += " (attribute " + said->foreign_attribute + " is not used)";
+  }
+  return located;
 }
 
 }  // namespace
@@ -84,12 +146,9 @@ Result<std::vector<ClaimedDevice>> Locate(const Places& places,
   const CdiRegistry registry = CdiRegistry::Read(places.cdi_directories);
   DeviceNuma kernel(places.root);
   for (const PreparedDevice& device : devices) {
-    const std::string name = device.driver + "/" + device.name;
-    const auto is_known = [&](const ClaimedDevice& known) { return known.name == name; };
-    if (std::ranges::any_of(located, is_known)) continue;  // of a second claim
-    const Result<NumaIds> place = PlaceOf(device, registry, kernel);
-    if (!place.ok()) return Unavailable(place.error().In(name));
-    located.push_back({name, {place->begin(), place->end()}});
+    Result<ClaimedDevice> one = LocateOne(device, registry, kernel);
+    if (!one.ok()) return Unavailable(one.error().In(IdOf(device)));
+    located.push_back(*std::move(one));
   }
   return located;
 }

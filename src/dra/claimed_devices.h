@@ -23,8 +23,10 @@ struct Places {
 Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std::string& pod_uid);
 
 // These devices with their NUMA nodes. The driver's metadata comes first (KEP-5304: numaNode,
-// pciBusID, pcieRoot), then the kernel's view of the device nodes. Neither may know it. May block.
-// Errors: kUnavailable if no CDI specification describes a device, or sysfs cannot be read.
+// pciBusID, pcieRoot), then the kernel's view of the device nodes. Neither may know it: the name
+// then says why, if there is a reason that somebody can remove. May block.
+// Errors, all kUnavailable: no CDI specification describes a device; metadata that mention it
+// cannot be read, are ambiguous or contradict each other; sysfs cannot be read.
 Result<std::vector<ClaimedDevice>> Locate(const Places& places,
                                           const std::vector<PreparedDevice>& devices);
 

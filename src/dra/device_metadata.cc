@@ -19,26 +19,51 @@ const json& Attribute(const json& attributes, const char* name) {
 }
 
 // The value is a number, or a list of which the first is the node of the device itself (KEP-6072).
-std::optional<int64_t> NumaNode(const json& attribute) {
+// -1: as the kernel writes it, the node is not known.
+void ReadNode(const json& attribute, DeviceMetadata& device) {
+  if (attribute.is_null()) return;
   const json& list = ElementsOf(attribute, "ints");
   const json& number = list.empty() ? MemberOf(attribute, "int") : list.front();
-  if (!number.is_number_integer() || number < 0 || number > kMaxNode) return std::nullopt;
-  return number.get<int64_t>();
+  if (!number.is_number_integer() || number < -1 || number > kMaxNode) {
+    device.wrong_node = attribute.dump(-1, ' ', false, json::error_handler_t::replace);
+  } else if (number >= 0) {
+    device.numa_node = number.get<int64_t>();
+  }
+}
+
+// Attributes of other domains that have the name of Kubernetes' own. A name without a domain is of
+// the driver's.
+std::string ForeignAttribute(const json& attributes) {
+  if (!attributes.is_object()) return {};
+  for (const auto& [name, value] : attributes.items()) {
+    const bool is_node = name == "numaNode" || name.ends_with("/numaNode");
+    if (is_node && name != "resource.kubernetes.io/numaNode") return name;
+  }
+  return {};
 }
 
 }  // namespace
 
-std::vector<DeviceMetadata> ParseDeviceMetadata(std::string_view text) {
+Result<std::vector<DeviceMetadata>> ParseDeviceMetadata(std::string_view text) {
   std::vector<DeviceMetadata> devices;
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return devices;
   const Result<json> parsed = ParseObject(FirstJsonObject(text));
-  if (!parsed.ok() || TextOf(*parsed, "kind") != "DeviceMetadata") return devices;
+  if (!parsed.ok()) return parsed.error();
+  if (TextOf(*parsed, "kind") != "DeviceMetadata") {
+    return Error{ErrorCode::kInvalidArgument, "its kind is not DeviceMetadata",
+                 "see the documentation of the DRA driver that writes it"};
+  }
   for (const json& request : ElementsOf(*parsed, "requests")) {
     for (const json& entry : ElementsOf(request, "devices")) {
       const json& attributes = MemberOf(entry, "attributes");
-      devices.push_back({.name = TextOf(entry, "name"),
-                         .numa_node = NumaNode(Attribute(attributes, "numaNode")),
-                         .pci_bus_id = TextOf(Attribute(attributes, "pciBusID"), "string"),
-                         .pcie_root = TextOf(Attribute(attributes, "pcieRoot"), "string")});
+      DeviceMetadata& device = devices.emplace_back();
+      device.driver = TextOf(entry, "driver");
+      device.pool = TextOf(entry, "pool");
+      device.name = TextOf(entry, "name");
+      ReadNode(Attribute(attributes, "numaNode"), device);
+      device.pci_bus_id = TextOf(Attribute(attributes, "pciBusID"), "string");
+      device.pcie_root = TextOf(Attribute(attributes, "pcieRoot"), "string");
+      device.foreign_attribute = ForeignAttribute(attributes);
     }
   }
   return devices;

@@ -27,8 +27,15 @@ uint32_t Crc32(std::string_view text) {
   return ~crc;
 }
 
+// Whether the scheduler has made the claim for extended resources: it generates the name from this.
+// Source: kube-scheduler, dynamicresources plugin, extendeddynamicresources.go.
+bool IsForExtended(const json& claim) {
+  return TextOf(claim, "ClaimName").find("-extended-resources-") != std::string::npos;
+}
+
 PreparedClaim ReadClaim(const json& entry) {
   PreparedClaim claim;
+  const bool is_for_extended = IsForExtended(entry);
   // Go's set: an object with empty values.
   if (const json& pods = MemberOf(entry, "PodUIDs"); pods.is_object()) {
     for (const auto& [uid, nothing] : pods.items()) claim.pods.insert(uid);
@@ -39,9 +46,14 @@ PreparedClaim ReadClaim(const json& entry) {
     for (const json& device : ElementsOf(state, "Devices")) {
       PreparedDevice& prepared = claim.devices.emplace_back();
       prepared.driver = driver;
+      prepared.pool = TextOf(device, "PoolName");
       prepared.name = TextOf(device, "DeviceName");
       for (const json& name : ElementsOf(device, "CDIDeviceIDs")) {
         if (name.is_string()) prepared.cdi_names.push_back(name.get<std::string>());
+      }
+      for (const json& name : ElementsOf(device, "RequestNames")) {
+        if (!is_for_extended || !name.is_string()) continue;
+        prepared.extended_requests.insert(name.get<std::string>());
       }
     }
   }
@@ -73,13 +85,28 @@ Result<std::vector<PreparedClaim>> ParsePreparedClaims(std::string_view text) {
   return claims;
 }
 
+std::string IdOf(const PreparedDevice& device) {
+  return device.driver + "/" + device.pool + "/" + device.name;
+}
+
 std::vector<PreparedDevice> DevicesOf(const std::vector<PreparedClaim>& claims,
                                       const std::string& pod_uid) {
   std::vector<PreparedDevice> devices;
   for (const PreparedClaim& claim : claims) {
     if (!claim.pods.contains(pod_uid)) continue;
-    std::ranges::copy_if(claim.devices, std::back_inserter(devices),
-                         [](const PreparedDevice& device) { return !device.cdi_names.empty(); });
+    for (const PreparedDevice& device : claim.devices) {
+      const auto known = std::ranges::find(devices, IdOf(device), IdOf);
+      if (known == devices.end()) {
+        devices.push_back(device);
+        continue;
+      }
+      known->extended_requests.insert(device.extended_requests.begin(),
+                                      device.extended_requests.end());
+      for (const std::string& name : device.cdi_names) {
+        const bool is_new = std::ranges::find(known->cdi_names, name) == known->cdi_names.end();
+        if (is_new) known->cdi_names.push_back(name);
+      }
+    }
   }
   return devices;
 }

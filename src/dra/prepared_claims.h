@@ -12,11 +12,16 @@
 namespace alignd::dra {
 
 struct PreparedDevice {
+  // Only the three together identify a device.
   std::string driver;  // "gpu.example.com"
-  std::string name;    // within its pool
+  std::string pool;
+  std::string name;
   // By which a container gets it and what else belongs to it, such as the driver's metadata. Empty:
-  // it adds nothing to containers.
+  // CRI does not show which container has it, nor do files show where it is.
   std::vector<std::string> cdi_names;
+  // The requests for which it was allocated, if the scheduler has made its claim for extended
+  // resources of the pod: "container-0-request-2", of the third resource of the first container.
+  std::set<std::string> extended_requests = {};
 
   friend bool operator==(const PreparedDevice&, const PreparedDevice&) = default;
 };
@@ -32,7 +37,11 @@ struct PreparedClaim {
 // does not match. Source: kubelet pkg/kubelet/cm/dra/state, checkpoint.go, state.go.
 Result<std::vector<PreparedClaim>> ParsePreparedClaims(std::string_view text);
 
-// The devices with a CDI name of the claims that are prepared for the pod.
+// "gpu.example.com/node-1/gpu-0": as Kubernetes writes the identity of a device.
+std::string IdOf(const PreparedDevice& device);
+
+// The devices of the claims that are prepared for the pod, each once. One of several claims has the
+// CDI names of all of them.
 std::vector<PreparedDevice> DevicesOf(const std::vector<PreparedClaim>& claims,
                                       const std::string& pod_uid);
 

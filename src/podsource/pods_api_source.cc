@@ -69,7 +69,7 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) 
       if (!same.ok()) return same.error();
     }
   }
-  return std::optional(PodAsk{std::move(pod), author});
+  return std::optional(PodAsk{std::move(pod), author, /*knows_dra=*/true});
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ namespace alignd::podsource {
 struct PodAsk {
   Pod pod;
   std::string source;  // for `alignctl explain`: "annotation alignd.io/resources"
+  // Whether the source knows which extended resources a DRA driver serves: `pod` is without them.
+  bool knows_dra = false;
 };
 
 // The kubelet's request for which the resources are needed.

@@ -36,16 +36,13 @@ json ToJson(const Containers& containers) {
   return list;
 }
 
-// The scheduler has mapped these resources to a ResourceClaim: a DRA driver serves them, and the
-// kubelet adds its devices.
-void RemoveResourcesOfDra(const v1::PodStatus& status, Pod& pod) {
+json MappingsOf(const v1::PodStatus& status) {
+  json list = json::array();
   for (const auto& mapping : status.extended_resource_claim_status().request_mappings()) {
-    for (Container& container : pod.containers) {
-      if (container.name != mapping.container_name()) continue;
-      container.resources.limits.erase(mapping.resource_name());
-      container.resources.requests.erase(mapping.resource_name());
-    }
+    list.push_back(
+        {{"containerName", mapping.container_name()}, {"resourceName", mapping.resource_name()}});
   }
+  return list;
 }
 
 bool Decode(std::string_view bytes, v1::Pod& pod) {
@@ -76,16 +73,16 @@ Result<Pod> ParseV1Pod(std::string_view bytes) {
                {"containers", ToJson(pod.spec().containers())},
                {"priority", pod.spec().priority()}};
   if (pod.spec().has_resources()) spec["resources"] = ToJson(pod.spec().resources());
-  const json object = {{"metadata",
-                        {{"uid", pod.metadata().uid()},
-                         {"name", pod.metadata().name()},
-                         {"namespace", pod.metadata().namespace_()}}},
-                       {"spec", spec},
-                       {"status", {{"qosClass", pod.status().qos_class()}}}};
-  Result<Pod> parsed =
-      ParseKubernetesPod(object.dump(-1, ' ', false, json::error_handler_t::replace));
-  if (parsed.ok()) RemoveResourcesOfDra(pod.status(), *parsed);
-  return parsed;
+  const json object = {
+      {"metadata",
+       {{"uid", pod.metadata().uid()},
+        {"name", pod.metadata().name()},
+        {"namespace", pod.metadata().namespace_()}}},
+      {"spec", spec},
+      {"status",
+       {{"qosClass", pod.status().qos_class()},
+        {"extendedResourceClaimStatus", {{"requestMappings", MappingsOf(pod.status())}}}}}};
+  return ParseKubernetesPod(object.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace alignd::podsource

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dra/cdi_spec.h"
 #include "dra/device_metadata.h"
@@ -32,9 +34,10 @@ void CheckClaims(std::string_view file) {
   if (!claims.ok()) return;
   for (const auto& claim : *claims) {
     for (const std::string& pod : claim.pods) {
-      for (const PreparedDevice& device : alignd::dra::DevicesOf(*claims, pod)) {
-        if (device.cdi_names.empty()) std::abort();
-      }
+      std::set<std::string> ids;
+      const std::vector<PreparedDevice> devices = alignd::dra::DevicesOf(*claims, pod);
+      for (const PreparedDevice& device : devices) ids.insert(alignd::dra::IdOf(device));
+      if (ids.size() != devices.size()) std::abort();
     }
   }
 }
@@ -51,8 +54,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (name.empty()) std::abort();
     }
   }
-  for (const DeviceMetadata& device : alignd::dra::ParseDeviceMetadata(text)) {
-    if (device.numa_node && (*device.numa_node < 0 || *device.numa_node > 1023)) std::abort();
+  if (const auto devices = alignd::dra::ParseDeviceMetadata(text); devices.ok()) {
+    for (const DeviceMetadata& device : *devices) {
+      if (device.numa_node && (*device.numa_node < 0 || *device.numa_node > 1023)) std::abort();
+      if (device.numa_node && !device.wrong_node.empty()) std::abort();
+    }
   }
   CheckClaims(text);
   const nlohmann::json file = {{"Data", text}, {"Checksum", ChecksumOf(text)}};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
@@ -27,9 +28,11 @@ struct ResizeDecision {
 // if they have enough free CPUs; else the topology policy decides about the further nodes, together
 // with the devices and the memory that the container has. The policy is that of the pod, if it has
 // one of its own (own_policy.h).
+// `claimed`: the devices of the claims of its pod. With topology scope container, it is not known
+// which of them are the container's: CPUs are added on NUMA nodes that are right in either case.
 // Refusals: ResizeRefused, with what is free, and what would help.
 // Source: KEP-5554 (planned for Kubernetes 1.38). Differs: see docs/differences.md.
 ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
-                      int64_t count);
+                      int64_t count, const std::vector<ClaimedDevice>& claimed = {});
 
 }  // namespace alignd::admission

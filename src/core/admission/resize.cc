@@ -11,6 +11,7 @@
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/cpumanager/resize.h"
 #include "alignd/devicemanager/device_policy.h"
+#include "core/admission/claimed_devices.h"
 #include "core/admission/own_cpus.h"
 #include "core/admission/resize_refusal.h"
 
@@ -41,12 +42,13 @@ NodeState WithoutOtherPods(NodeState state, const std::string& pod_uid) {
 // The resize up of one container.
 class Growth {
  public:
-  Growth(const Node& node, const NodeState& state, const ContainerKey& key)
-      : node_(node),
+  Growth(const ResizeQuestion& asked, const NodeState& state)
+      : asked_(asked),
+        node_(asked.node),
         state_(state),
-        key_(key),
-        own_(*state.cpu.Find(key)),
-        cpu_(cpumanager::WithHeldBack(node.machine, *node.cpu, state.cpu)) {}
+        key_(asked.key),
+        own_(*state.cpu.Find(key_)),
+        cpu_(cpumanager::WithHeldBack(node_.machine, *node_.cpu, state.cpu)) {}
 
   Attempt To(int64_t count) const {
     // Without regard to nodes: can it have so many CPUs at all?
@@ -95,7 +97,7 @@ class Growth {
   bool IsAttainable(const TopologyHint& hint, const CpuSet& held, int64_t count) const {
     if (node_.topology.kind() != TopologyManagerPolicy::kBestAttainable) return false;
     const NodeState alone = WithoutOtherPods(state_, key_.pod_uid);
-    const Growth growth(node_, alone, key_);
+    const Growth growth(asked_, alone);
     const TopologyHint best = node_.topology.Merge(growth.Answers(held, count - own_.Count())).hint;
     return !topologymanager::AlignsBetter(best, hint);
   }
@@ -113,8 +115,23 @@ class Growth {
 
   // In the kubelet's order: devices, CPUs, memory. Devices and memory stay as they are.
   std::vector<HintsByResource> Answers(const CpuSet& held, int64_t added) const {
-    return {DeviceHints(), cpumanager::ResizeHints(node_.machine, cpu_, held, Addable(), added),
-            MemoryHints()};
+    std::vector<HintsByResource> answers = {
+        DeviceHints(), cpumanager::ResizeHints(node_.machine, cpu_, held, Addable(), added),
+        MemoryHints()};
+    HintsByResource claimed = ClaimedHints(node_.machine, ClaimedBeside(), answers);
+    if (!claimed.empty()) answers.push_back(std::move(claimed));
+    return answers;
+  }
+
+  // The claimed devices beside which CPUs are added. With scope container, they may be of other
+  // containers. Those of this one were on exactly the NUMA nodes on which it was admitted, unless
+  // the policy is best-effort: these nodes are right whichever devices it has.
+  std::vector<ClaimedDevice> ClaimedBeside() const {
+    const bool are_known = std::ranges::any_of(
+        asked_.claimed, [](const ClaimedDevice& device) { return !device.numa.empty(); });
+    if (IsForPod() || !are_known) return asked_.claimed;
+    const auto own = node_.machine.NumaIds(node_.machine.NumaOf(own_));
+    return {ClaimedDevice{.name = "", .numa = {own.begin(), own.end()}}};
   }
 
   // The hints of a container, or of a pod, that requests the devices that it is allocated.
@@ -157,6 +174,7 @@ class Growth {
     return hints;
   }
 
+  const ResizeQuestion& asked_;
   const Node& node_;
   const NodeState& state_;
   const ContainerKey& key_;
@@ -165,15 +183,15 @@ class Growth {
 };
 
 ResizeRemedies Remedies(const ResizeQuestion& asked) {
-  const Growth growth(asked.node, asked.state, asked.key);
+  const Growth growth(asked, asked.state);
   const NodeState alone = WithoutOtherPods(asked.state, asked.key.pod_uid);
-  const Attempt without_others = Growth(asked.node, alone, asked.key).To(asked.count);
+  const Attempt without_others = Growth(asked, alone).To(asked.count);
   return {.smaller_count = growth.SmallerThan(asked.count),
           .without_others = without_others.problem == Attempt::Problem::kNone};
 }
 
 std::optional<Refusal> Grow(const ResizeQuestion& asked, CpuSet& after, NodeState& next) {
-  Attempt attempt = Growth(asked.node, asked.state, asked.key).To(asked.count);
+  Attempt attempt = Growth(asked, asked.state).To(asked.count);
   switch (attempt.problem) {
     case Attempt::Problem::kCpus:
       return RefuseForCpus(asked, attempt.error, Remedies(asked));
@@ -206,7 +224,7 @@ std::optional<Refusal> Shrink(const ResizeQuestion& asked, CpuSet& after, NodeSt
 }
 
 ResizeDecision Decide(const ResizeQuestion& asked) {
-  const auto& [node, state, key, count, is_whole_by_option] = asked;
+  const auto& [node, state, key, count, is_whole_by_option, claimed] = asked;
   ResizeDecision decision{.refusal = std::nullopt, .before = {}, .after = {}, .next = state};
   const CpuSet* const own = node.cpu ? state.cpu.Find(key) : nullptr;
   if (own == nullptr) {
@@ -230,17 +248,17 @@ ResizeDecision Decide(const ResizeQuestion& asked) {
 }  // namespace
 
 ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
-                      int64_t count) {
+                      int64_t count, const std::vector<ClaimedDevice>& claimed) {
   const bool is_whole_by_option = node.cpu && node.cpu->options.full_pcpus_only;
   if (!state.chosen_policies.contains(key.pod_uid)) {
-    return Decide({node, state, key, count, is_whole_by_option});
+    return Decide({node, state, key, count, is_whole_by_option, claimed});
   }
   // The node as it is for this pod.
   std::optional<Node> as_own;
   if (const auto policy = OwnPolicy(node, state, key.pod_uid)) as_own = NodeWith(node, *policy);
   if (!as_own) as_own = node;
   if (node.cpu) as_own->cpu = CpuPolicyOfResize(node, state, key);
-  return Decide({*as_own, state, key, count, is_whole_by_option});
+  return Decide({*as_own, state, key, count, is_whole_by_option, claimed});
 }
 
 }  // namespace alignd::admission

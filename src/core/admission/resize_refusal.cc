@@ -9,6 +9,7 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/topologymanager/policy.h"
+#include "core/admission/claimed_devices.h"
 #include "core/admission/own_defaults.h"
 
 namespace alignd::admission {
@@ -81,6 +82,8 @@ std::string DescribeAssignedNodes(const ResizeQuestion& asked) {
   for (const auto& [what, nodes] : places) {
     if (!nodes.empty()) text += ", " + what + DescribeNodes(machine, nodes);
   }
+  const std::string claimed = DescribeClaimed(asked.claimed);
+  if (!claimed.empty()) text += ". Claimed devices of the pod: " + claimed;
   return text;
 }
 

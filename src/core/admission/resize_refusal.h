@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
@@ -21,6 +22,7 @@ struct ResizeQuestion {
   int64_t count;
   // Whether the node requires whole cores; otherwise the pod does, where `node` does.
   bool is_whole_by_option;
+  const std::vector<ClaimedDevice>& claimed;
 };
 
 // What would help against a refusal that depends on what is free.

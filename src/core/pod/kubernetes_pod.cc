@@ -99,6 +99,32 @@ Result<std::optional<QosClass>> ReadQos(const View& status) {
   return (*member)->IsNot("\"Guaranteed\", \"Burstable\" or \"BestEffort\"");
 }
 
+// The scheduler has mapped these extended resources to a ResourceClaim: a DRA driver serves them,
+// and no device plugin.
+// Source: Kubernetes core/v1 PodExtendedResourceClaimStatus (KEP-5004).
+Result<Done> RemoveResourcesOfDra(const View& status, Pod& pod) {
+  const Result<std::optional<View>> member = status.Find("extendedResourceClaimStatus");
+  if (!member.ok()) return member.error();
+  if (!*member) return Done{};
+  const Result<std::optional<View>> list = (*member)->Find("requestMappings");
+  if (!list.ok()) return list.error();
+  if (!*list) return Done{};
+  const Result<std::vector<View>> mappings = (*list)->Elements();
+  if (!mappings.ok()) return mappings.error();
+  for (const View& mapping : *mappings) {
+    const Result<std::string> name = OptionalString(mapping, "containerName");
+    if (!name.ok()) return name.error();
+    const Result<std::string> resource = OptionalString(mapping, "resourceName");
+    if (!resource.ok()) return resource.error();
+    for (Container& container : pod.containers) {
+      if (container.name != *name) continue;
+      container.resources.limits.erase(*resource);
+      container.resources.requests.erase(*resource);
+    }
+  }
+  return Done{};
+}
+
 // The number of the pod's PriorityClass, which admission writes into the spec.
 Result<int32_t> ReadPriority(const View& spec) {
   const Result<std::optional<View>> member = spec.Find("priority");
@@ -216,6 +242,8 @@ Result<Pod> ParseKubernetesPod(std::string_view text) {
     const Result<std::optional<QosClass>> qos = ReadQos(**status);
     if (!qos.ok()) return qos.error();
     pod.stated_qos = *qos;
+    const Result<Done> removed = RemoveResourcesOfDra(**status, pod);
+    if (!removed.ok()) return removed.error();
   }
   return pod;
 }

@@ -40,6 +40,18 @@ class DaemonClaims : public DaemonTest {
                         "\n");
   }
 
+  // A pod whose annotation requests resources for its containers.
+  static v1::PodSandboxConfig Annotated(const std::string& uid, const std::string& text) {
+    v1::PodSandboxConfig pod = PodConfig(uid);
+    (*pod.mutable_annotations())["alignd.io/resources"] = text;
+    return pod;
+  }
+  // As the scheduler has a claim made for the extended resource of this index.
+  void PrepareExtended(const std::string& uid, const std::string& gpu, int index) const {
+    claims_.Prepare(uid, {Gpu(gpu)}, "pod-extended-resources-x",
+                    "container-0-request-" + std::to_string(index));
+  }
+
   void ShowPod(const Pod& pod) {
     if (!api_) {
       auto api = simulator::PodsApi::Start(PodsApiEndpoint());
@@ -68,6 +80,12 @@ class DaemonClaims : public DaemonTest {
   std::string CreateIn(const v1::PodSandboxConfig& pod,
                        const v1::ContainerConfig& container) const {
     return CreateIn(Run(pod), pod, container);
+  }
+  grpc::Status ResizeTo(const std::string& id, int cpus) const {
+    v1::UpdateContainerResourcesRequest request;
+    request.set_container_id(id);
+    *request.mutable_linux() = Pinned(cpus).linux().resources();
+    return Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status;
   }
   bool IsDecided(const std::string& pod_uid) const {
     return State().find("\"" + pod_uid + "\"") != std::string::npos;
@@ -114,7 +132,7 @@ TEST_F(DaemonClaims, PodOfOneContainerIsDecidedBeforeItsSandboxIsCreated) {
   ASSERT_EQ(explained->decisions_size(), 1);
   const std::string text = explained->decisions(0).DebugString();
   EXPECT_NE(text.find("claimed devices"), std::string::npos) << text;
-  EXPECT_NE(text.find("example.com/gpu1 on NUMA node 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("example.com/node/gpu1 on NUMA node 1"), std::string::npos) << text;
   // The decision stands, whatever becomes of the files.
   claims_.Write({"kubelet/dra_manager_state", "{}"});
   EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), "14-15");
@@ -151,7 +169,7 @@ TEST_F(DaemonClaims, DeviceWithoutSpecificationIsRefusedByTheStrictPoliciesOnly)
   const auto refused = Create(sandbox, pod, Claiming(2, "7"));
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_NE(refused.status.error_message().find(
-                "example.com/gpu7: no CDI specification describes example.com/gpu=7"),
+                "example.com/node/gpu7: no CDI specification describes example.com/gpu=7"),
             std::string::npos)
       << refused.status.error_message();
   EXPECT_FALSE(IsDecided("p")) << State();
@@ -172,6 +190,99 @@ TEST_F(DaemonClaims, UnreadableClaimsRefuseOnlyContainersWithDevices) {
   EXPECT_EQ(CreateIn(sandbox, pod, Pinned(2, "a")), "1-2");
   EXPECT_NE(CreateIn(sandbox, pod, Claiming(2, "1", "b")).find("dra_manager_state"),
             std::string::npos);
+}
+
+TEST_F(DaemonClaims, DevicesOfOneNameInTwoPoolsAreBothFollowed) {
+  Start(Policy("restricted"));
+  const dra::PreparedDevice near = {"example.com", "a", "s", {"example.com/gpu=0"}};
+  const dra::PreparedDevice far = {"example.com", "b", "s", {"example.com/gpu=1"}};
+  claims_.Prepare("p", {near, far});
+  v1::ContainerConfig both = Claiming(2, "0");
+  both.add_cdi_devices()->set_name("example.com/gpu=1");
+  EXPECT_NE(CreateIn(PodConfig("p"), both).find("TopologyAffinityError"), std::string::npos);
+  claims_.Prepare("q", {far});
+  EXPECT_EQ(CreateIn(PodConfig("q"), Claiming(2, "1")), "14-15");
+}
+
+// Such a device never delays the decision about its pod.
+TEST_F(DaemonClaims, DeviceWithoutCdiNameIsExplained) {
+  Start(Policy("restricted"));
+  ShowPod(MakePod("p", {App("a", kTwoCpus), App("b", kTwoCpus)}));
+  claims_.Prepare("p", {{"dra.net", "node", "eth0", {}}});
+  Run(PodConfig("p"));
+  EXPECT_NE(State().find(R"("p":{"a":"1-2","b":"3-4"})"), std::string::npos) << State();
+  const control::ControlClient client(DaemonOptions().ControlSocket());
+  const auto explained = client.Explain("pod-p", 1);
+  ASSERT_TRUE(explained.ok()) << explained.error().Text();
+  EXPECT_NE(explained->DebugString().find(
+                "claimed: dra.net/node/eth0 (without a CDI name) on an unknown NUMA node"),
+            std::string::npos)
+      << explained->DebugString();
+}
+
+TEST_F(DaemonClaims, ResizeStaysBesideTheDevices) {
+  for (const char* const scope : {"container", "pod"}) {
+    Start(Policy("restricted", scope));
+    const std::string uid = std::string("p-") + scope;
+    claims_.Prepare(uid, {Gpu("1")});
+    const v1::PodSandboxConfig pod = PodConfig(uid);
+    const auto created = Create(Run(pod), pod, Claiming(2, "1"));
+    ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+    const std::string id = created.response.container_id();
+    EXPECT_EQ(CpusOf(id), "14-15");
+    const grpc::Status wide = ResizeTo(id, 15);
+    EXPECT_NE(wide.error_message().find("ResizeRefused"), std::string::npos)
+        << wide.error_message();
+    EXPECT_NE(wide.error_message().find(
+                  "Claimed devices of the pod: example.com/node/gpu1 on NUMA node 1"),
+              std::string::npos)
+        << wide.error_message();
+    EXPECT_EQ(CpusOf(id), "14-15");
+    EXPECT_TRUE(ResizeTo(id, 14).ok());
+    EXPECT_EQ(CpusOf(id), "14-27");
+    EXPECT_TRUE(ResizeTo(id, 2).ok());
+    claims_.Write({"kubelet/dra_manager_state", "{}"});
+    EXPECT_NE(ResizeTo(id, 3).error_message().find("dra_manager_state"), std::string::npos);
+    StopDaemon();
+  }
+}
+
+// The kubelet's way to resize a container that has ended.
+TEST_F(DaemonClaims, ContainerThatIsCreatedAgainWithMoreCpusStaysBesideItsDevices) {
+  Start(Policy("restricted"));
+  claims_.Prepare("p", {Gpu("1")});
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const std::string sandbox = Run(pod);
+  EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), "14-15");
+  EXPECT_NE(CreateIn(sandbox, pod, Claiming(15, "1")).find("ResizeRefused"), std::string::npos);
+  EXPECT_EQ(CreateIn(sandbox, pod, Claiming(14, "1")), "14-27");
+}
+
+constexpr char kOneGpu[] =
+    R"({"app":{"limits":{"cpu":"2","memory":"100Mi","example.com/gpu":"1"}}})";
+
+// Requests sorted by name: cpu, example.com/gpu, memory.
+TEST_F(DaemonClaims, ExtendedResourceThatDraServesNeedsNoPlugin) {
+  for (const char* const policy : {"none", "restricted"}) {
+    Start(Policy(policy));
+    const std::string uid = std::string("p-") + policy;
+    PrepareExtended(uid, "1", 1);
+    const v1::PodSandboxConfig pod = Annotated(uid, kOneGpu);
+    const std::string sandbox = Run(pod);
+    const std::string cpus = std::string(policy) == "none" ? "1-2" : "14-15";
+    EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), cpus);
+    EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), cpus) << "created again";
+    StopDaemon();
+  }
+}
+
+TEST_F(DaemonClaims, PodOfSeveralContainersWithExtendedResourcesOfDraIsDecidedOneByOne) {
+  Start(Policy("restricted"));
+  PrepareExtended("p", "1", 1);
+  const v1::PodSandboxConfig pod =
+      Annotated("p", R"({"app":{"limits":{"cpu":"2","memory":"100Mi","example.com/gpu":"1"}},)"
+                     R"("other":{"limits":{"cpu":"2","memory":"100Mi","a.com/late":"1"}}})");
+  EXPECT_EQ(CreateIn(Run(pod), pod, Claiming(2, "1")), "14-15");
 }
 
 // A container that shares CPUs has nothing to align, wherever its devices are.

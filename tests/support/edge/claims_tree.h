@@ -24,7 +24,7 @@ class ClaimsTree : public FakeTree {
 
   // The device gpuN of driver example.com, without its files.
   static dra::PreparedDevice Gpu(const std::string& number) {
-    return {"example.com", "gpu" + number, {"example.com/gpu=" + number}};
+    return {"example.com", "node", "gpu" + number, {"example.com/gpu=" + number}};
   }
 
   // A device of the kernel and its specification.
@@ -46,17 +46,18 @@ class ClaimsTree : public FakeTree {
     Specify(kind, name, {{"mounts", {{{"hostPath", root() / file}}}}});
   }
 
-  // Writes dra_manager_state with one claim.
-  void Prepare(const std::string& pod_uid, const std::vector<dra::PreparedDevice>& prepared) const {
+  // Writes dra_manager_state with one claim of one request.
+  void Prepare(const std::string& pod_uid, const std::vector<dra::PreparedDevice>& prepared,
+               const std::string& name = "gpus", const std::string& request = "gpus") const {
     using nlohmann::json;
     json drivers = json::object();
     for (const dra::PreparedDevice& device : prepared) {
-      drivers[device.driver]["Devices"].push_back({{"PoolName", "node"},
+      drivers[device.driver]["Devices"].push_back({{"PoolName", device.pool},
                                                    {"DeviceName", device.name},
-                                                   {"RequestNames", {"gpus"}},
+                                                   {"RequestNames", {request}},
                                                    {"CDIDeviceIDs", device.cdi_names}});
     }
-    const json claim = {{"ClaimName", "gpus"},
+    const json claim = {{"ClaimName", name},
                         {"Namespace", "default"},
                         {"PodUIDs", {{pod_uid, json::object()}}},
                         {"DriverState", drivers}};

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "alignd/admission/admission.h"
 #include "core/device_states.h"
@@ -56,7 +57,7 @@ class ResizeTest : public testing::Test {
   std::string ResizeTo(const std::string& uid, int64_t count, const char* container = "app") {
     const ContainerKey key{uid, container};
     const NodeState before = state;
-    ResizeDecision decision = Resize(*node, state, key, count);
+    ResizeDecision decision = Resize(*node, state, key, count, claimed);
     EXPECT_EQ(decision.next.BrokenInvariants(*node), std::vector<std::string>{});
     if (decision.admitted()) {
       EXPECT_EQ(decision.after, *decision.next.cpu.Find(key));
@@ -77,6 +78,7 @@ class ResizeTest : public testing::Test {
   KubeletConfig config;
   std::optional<Node> node;
   NodeState state;
+  std::vector<ClaimedDevice> claimed;  // of the pod that is resized
 };
 
 TEST_F(ResizeTest, GrowsShrinksAndSaysWhatChanged) {
@@ -375,6 +377,41 @@ TEST_F(ResizeTest, IsQuickOnTheLargestMachines) {
     EXPECT_TRUE(ResizeTo("p", 1024).ends_with("this one has 1022 exclusive CPUs in all"));
     EXPECT_EQ(ResizeTo("p", 30), "2-31");
     EXPECT_EQ(ResizeTo("p", 2), "2-3");
+  }
+}
+
+// The container is on node 1. Of several devices it is not known which are its own.
+TEST_F(ResizeTest, GrowsBesideTheClaimedDevicesOfItsPod) {
+  struct Case {
+    std::vector<std::vector<int64_t>> places;
+    bool may_leave;
+  };
+  const std::vector<Case> cases = {{{}, true},
+                                   {{{}}, true},
+                                   {{{1}}, false},
+                                   {{{1}, {1}}, false},
+                                   {{{0}}, false},
+                                   {{{0}, {1}}, false},
+                                   {{{0, 1}}, false},
+                                   {{{0, 1}, {0, 1}, {}}, false},
+                                   {{{0, 1}, {1}}, false}};
+  for (const auto policy : {TopologyManagerPolicy::kBestEffort, TopologyManagerPolicy::kRestricted,
+                            TopologyManagerPolicy::kSingleNumaNode}) {
+    for (const Case& one : cases) {
+      StartWithPolicy(policy);
+      Container app = App("app", {{"cpu", "2"}, {"memory", "64Mi"}});
+      app.claimed_devices = {{"example.com/n/first", {1}}};
+      Add(MakePod("p", {app}));
+      claimed.clear();
+      for (const std::vector<int64_t>& place : one.places) claimed.push_back({"d", place});
+      EXPECT_EQ(ResizeTo("p", 4), "4-7");
+      const std::string wide = ResizeTo("p", 5);
+      const bool is_done = policy == TopologyManagerPolicy::kBestEffort ||
+                           (policy == TopologyManagerPolicy::kRestricted && one.may_leave);
+      EXPECT_EQ(wide == "1,4-7", is_done) << wide << " " << ::testing::PrintToString(one.places);
+      if (is_done || claimed.empty()) continue;
+      EXPECT_NE(wide.find("Claimed devices of the pod: d on "), std::string::npos) << wide;
+    }
   }
 }
 

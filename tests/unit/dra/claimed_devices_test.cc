@@ -14,9 +14,22 @@ namespace {
 using Devices = std::vector<ClaimedDevice>;
 using Prepared = std::vector<PreparedDevice>;
 
+std::string Entry(const std::string& pool, const std::string& device,
+                  const std::string& attributes) {
+  return R"({"driver":"example.com","pool":")" + pool + R"(","name":")" + device +
+         R"(","attributes":{)" + attributes + "}}";
+}
+
+std::string File(const std::string& entries) {
+  return R"({"kind":"DeviceMetadata","requests":[{"devices":[)" + entries + "]}]}";
+}
+
 std::string Metadata(const std::string& device, const std::string& attributes) {
-  return R"({"kind":"DeviceMetadata","requests":[{"devices":[{"name":")" + device +
-         R"(","attributes":{)" + attributes + "}}]}]}";
+  return File(Entry("node", device, attributes));
+}
+
+std::string OnNode(int node) {
+  return R"("resource.kubernetes.io/numaNode":{"int":)" + std::to_string(node) + "}";
 }
 
 class ClaimedDevicesTest : public ::testing::Test {
@@ -33,8 +46,9 @@ class ClaimedDevicesTest : public ::testing::Test {
 
 TEST_F(ClaimedDevicesTest, AreThoseThatArePreparedForThePod) {
   EXPECT_TRUE(PreparedFor(tree_.places(), "p")->empty());  // a kubelet without DRA
-  tree_.Prepare("p", {Gpu("0"), {"example.com", "without-cdi", {}}});
-  EXPECT_EQ(*PreparedFor(tree_.places(), "p"), Prepared{Gpu("0")});
+  const PreparedDevice unnamed = {"example.com", "node", "without-cdi", {}};
+  tree_.Prepare("p", {Gpu("0"), unnamed});
+  EXPECT_EQ(*PreparedFor(tree_.places(), "p"), (Prepared{Gpu("0"), unnamed}));
   EXPECT_TRUE(PreparedFor(tree_.places(), "q")->empty());
   tree_.Write({"kubelet/dra_manager_state", "{}"});
   const Result<Prepared> unreadable = PreparedFor(tree_.places(), "p");
@@ -47,7 +61,7 @@ TEST_F(ClaimedDevicesTest, AreWhereTheKernelSeesTheirNodes) {
   tree_.AddGpu("0", 0);
   tree_.AddGpu("1", 1);
   EXPECT_EQ(LocateAll({Gpu("0"), Gpu("1")}),
-            (Devices{{"example.com/gpu0", {0}}, {"example.com/gpu1", {1}}}));
+            (Devices{{"example.com/node/gpu0", {0}}, {"example.com/node/gpu1", {1}}}));
   EXPECT_EQ(LocateAll({}), Devices());
 }
 
@@ -59,8 +73,9 @@ TEST_F(ClaimedDevicesTest, NodesAreFoundByTheirPathOnTheHostOrInTheContainer) {
   tree_.Specify("example.com/gpu", "inside",
                 {{"deviceNodes", {{{"path", "/dev/gpu1"}, {"hostPath", "/run/driver/gpu"}}}}});
   for (const char* const name : {"below", "inside"}) {
-    const PreparedDevice device = {"example.com", "gpu", {"example.com/gpu=" + std::string(name)}};
-    EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/gpu", {1}}})) << name;
+    const PreparedDevice device = {
+        "example.com", "node", "gpu", {"example.com/gpu=" + std::string(name)}};
+    EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/node/gpu", {1}}})) << name;
   }
 }
 
@@ -76,7 +91,7 @@ TEST_F(ClaimedDevicesTest, DriverOverridesTheKernelForEachDeviceOfItsOwn) {
     device->cdi_names.push_back("k8s.example.com/metadata=claim");
   }
   EXPECT_EQ(LocateAll({described, other}),
-            (Devices{{"example.com/gpu0", {1}}, {"example.com/gpu1", {0}}}));
+            (Devices{{"example.com/node/gpu0", {1}}, {"example.com/node/gpu1", {0}}}));
 }
 
 TEST_F(ClaimedDevicesTest, DriverNamesAPciDeviceOrARoot) {
@@ -87,8 +102,8 @@ TEST_F(ClaimedDevicesTest, DriverNamesAPciDeviceOrARoot) {
        {R"("resource.kubernetes.io/pciBusID":{"string":"0000:01:00.0"})",
         R"("resource.kubernetes.io/pcieRoot":{"string":"pci0000:00"})"}) {
     tree_.AddMetadata("example.com/metadata", "claim", Metadata("nic", attribute));
-    EXPECT_EQ(LocateAll({{"example.com", "nic", {"example.com/metadata=claim"}}}),
-              (Devices{{"example.com/nic", {1}}}))
+    EXPECT_EQ(LocateAll({{"example.com", "node", "nic", {"example.com/metadata=claim"}}}),
+              (Devices{{"example.com/node/nic", {1}}}))
         << attribute;
   }
 }
@@ -98,9 +113,9 @@ TEST_F(ClaimedDevicesTest, FileThatTheDriverHasNotFilledSaysNothing) {
   tree_.AddMetadata("example.com/metadata", "claim", "");
   PreparedDevice device = Gpu("1");
   device.cdi_names.push_back("example.com/metadata=claim");
-  EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/gpu1", {1}}}));
+  EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/node/gpu1", {1}}}));
   device.cdi_names.erase(device.cdi_names.begin());
-  EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/gpu1", {}}}));
+  EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/node/gpu1", {}}}));
 }
 
 TEST_F(ClaimedDevicesTest, DeviceWithoutSpecificationIsAnError) {
@@ -108,12 +123,77 @@ TEST_F(ClaimedDevicesTest, DeviceWithoutSpecificationIsAnError) {
   ASSERT_FALSE(located.ok());
   EXPECT_EQ(located.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(located.error().message,
-            "example.com/gpu7: no CDI specification describes example.com/gpu=7");
+            "example.com/node/gpu7: no CDI specification describes example.com/gpu=7");
 }
 
-TEST_F(ClaimedDevicesTest, DeviceOfTwoClaimsIsListedOnce) {
-  tree_.AddGpu("0", 0);
-  EXPECT_EQ(LocateAll({Gpu("0"), Gpu("0")}), (Devices{{"example.com/gpu0", {0}}}));
+// The device s of the pool, with the metadata of these claims.
+PreparedDevice InPool(const std::string& pool, const std::vector<std::string>& claims) {
+  PreparedDevice device = {"example.com", pool, "s", {}};
+  for (const std::string& claim : claims) {
+    device.cdi_names.push_back("example.com/metadata=" + claim);
+  }
+  return device;
+}
+
+TEST_F(ClaimedDevicesTest, DevicesOfOneNameInTwoPoolsUnite) {
+  tree_.AddMetadata("example.com/metadata", "a", File(Entry("a", "s", OnNode(0))));
+  tree_.AddMetadata("example.com/metadata", "b", File(Entry("b", "s", OnNode(1))));
+  EXPECT_EQ(LocateAll({InPool("a", {"a"}), InPool("b", {"b"})}),
+            (Devices{{"example.com/a/s", {0}}, {"example.com/b/s", {1}}}));
+}
+
+// In either order, and beside a device of another driver.
+TEST_F(ClaimedDevicesTest, MetadataAreMatchedByDriverPoolAndName) {
+  const std::string other =
+      R"({"driver":"other.com","pool":"b","name":"s","attributes":{)" + OnNode(0) + "}}";
+  const std::string a = Entry("a", "s", OnNode(0));
+  const std::string b = Entry("b", "s", OnNode(1));
+  for (const std::string& entries : {a + "," + b, b + "," + a, other + "," + b}) {
+    tree_.AddMetadata("example.com/metadata", "both", File(entries));
+    EXPECT_EQ(LocateAll({InPool("b", {"both"})}), (Devices{{"example.com/b/s", {1}}})) << entries;
+  }
+  EXPECT_EQ(LocateAll({InPool("c", {"both"})}), (Devices{{"example.com/c/s", {}}}));
+}
+
+TEST_F(ClaimedDevicesTest, MetadataThatDoNotSayWhichDeviceOrNodeAreAnError) {
+  const auto error = [&](const std::vector<std::string>& claims) {
+    const Result<Devices> located = Locate(tree_.places(), {InPool("a", claims)});
+    if (located.ok()) return std::string("none");
+    EXPECT_EQ(located.error().code, ErrorCode::kUnavailable);
+    EXPECT_TRUE(located.error().message.starts_with("example.com/a/s: "));
+    return located.error().message;
+  };
+  const std::string a0 = Entry("a", "s", OnNode(0));
+  tree_.AddMetadata("example.com/metadata", "zero", File(a0));
+  tree_.AddMetadata("example.com/metadata", "same", File(a0 + "," + a0));
+  EXPECT_EQ(error({"zero", "same"}), "none");
+  tree_.AddMetadata("example.com/metadata", "one", File(Entry("a", "s", OnNode(1))));
+  EXPECT_NE(error({"zero", "one"}).find("have different NUMA nodes of it"), std::string::npos);
+  tree_.AddMetadata("example.com/metadata", "twice", File(a0 + "," + Entry("a", "s", OnNode(1))));
+  EXPECT_NE(error({"twice"}).find("has it twice, on different NUMA nodes"), std::string::npos);
+  tree_.AddMetadata("example.com/metadata", "no-pool",
+                    File(R"({"driver":"example.com","name":"s"})"));
+  EXPECT_NE(error({"no-pool"}).find("has a device s without driver or pool"), std::string::npos);
+  tree_.AddMetadata("example.com/metadata", "text",
+                    File(Entry("a", "s", R"("resource.kubernetes.io/numaNode":{"string":"1"})")));
+  EXPECT_NE(error({"text"}).find(R"(numaNode {"string":"1"} is no NUMA node)"), std::string::npos);
+  tree_.AddMetadata("example.com/metadata", "damaged", "{");
+  EXPECT_NE(error({"damaged"}).find("metadata.json: not JSON"), std::string::npos);
+}
+
+TEST_F(ClaimedDevicesTest, UnknownPlaceHasItsReason) {
+  tree_.AddMetadata("example.com/metadata", "net",
+                    File(Entry("a", "s", R"("dra.net/numaNode":{"int":1})")));
+  EXPECT_EQ(LocateAll({InPool("a", {"net"}), InPool("b", {})}),
+            (Devices{{"example.com/a/s (attribute dra.net/numaNode is not used)", {}},
+                     {"example.com/b/s (without a CDI name)", {}}}));
+}
+
+TEST_F(ClaimedDevicesTest, PreparedDeviceWithoutPoolIsAnError) {
+  const Result<Devices> located = Locate(tree_.places(), {InPool("", {"x"})});
+  ASSERT_FALSE(located.ok());
+  EXPECT_EQ(located.error().message,
+            "example.com//s: its driver has prepared it without a pool or a name");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // The files of DRA drivers (metadata.json) and of the kubelet (dra_manager_state).
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,41 +15,78 @@ namespace {
 TEST(DeviceMetadataFile, HasTheAttributesOfThePlace) {
   const auto devices = ParseDeviceMetadata(R"({"apiVersion":"metadata.resource.k8s.io/v1alpha1",
     "kind":"DeviceMetadata","requests":[{"name":"gpus","devices":[
-      {"name":"gpu-0","attributes":{"resource.kubernetes.io/pciBusID":{"string":"0000:81:00.0"},
+      {"name":"gpu-0","driver":"gpu.example.com","pool":"n","attributes":{"resource.kubernetes.io/pciBusID":{"string":"0000:81:00.0"},
         "resource.kubernetes.io/pcieRoot":{"string":"pci0000:80"},"model":{"string":"x"}}},
       {"name":"gpu-1","attributes":{"resource.kubernetes.io/numaNode":{"int":1}}},
       {"name":"gpu-2","attributes":{"resource.kubernetes.io/numaNode":{"ints":[3,2]}}},
       {"name":"gpu-3"}]}]})");
-  const std::vector<DeviceMetadata> expected = {{"gpu-0", {}, "0000:81:00.0", "pci0000:80"},
-                                                {"gpu-1", 1, "", ""},
-                                                {"gpu-2", 3, "", ""},
-                                                {"gpu-3", {}, "", ""}};
-  EXPECT_EQ(devices, expected);
+  std::vector<DeviceMetadata> expected(4);
+  expected[0].driver = "gpu.example.com";
+  expected[0].pool = "n";
+  expected[0].pci_bus_id = "0000:81:00.0";
+  expected[0].pcie_root = "pci0000:80";
+  expected[1].numa_node = 1;
+  expected[2].numa_node = 3;
+  for (size_t i = 0; i < expected.size(); ++i) expected[i].name = "gpu-" + std::to_string(i);
+  ASSERT_TRUE(devices.ok()) << devices.error().Text();
+  EXPECT_EQ(*devices, expected);
 }
 
 TEST(DeviceMetadataFile, OfSeveralTextsTheFirstIsRead) {
   const auto devices = ParseDeviceMetadata(
       R"({"kind":"DeviceMetadata","requests":[{"devices":[{"name":"a\"}{"}]}]}
          {"kind":"DeviceMetadata","requests":[{"devices":[{"name":"b"}]}]})");
-  ASSERT_EQ(devices.size(), 1U);
-  EXPECT_EQ(devices.front().name, "a\"}{");
+  ASSERT_TRUE(devices.ok()) << devices.error().Text();
+  ASSERT_EQ(devices->size(), 1U);
+  EXPECT_EQ(devices->front().name, "a\"}{");
 }
 
-TEST(DeviceMetadataFile, WhatHasAnotherFormSaysNothing) {
+TEST(DeviceMetadataFile, WhatIsMissingSaysNothing) {
+  for (const char* const text : {"", " \n", R"({"kind":"DeviceMetadata"})",
+                                 R"({"kind":"DeviceMetadata","requests":{"devices":[]}})"}) {
+    const auto devices = ParseDeviceMetadata(text);
+    ASSERT_TRUE(devices.ok()) << text << devices.error().Text();
+    EXPECT_TRUE(devices->empty()) << text;
+  }
+}
+
+TEST(DeviceMetadataFile, AnyOtherTextIsAnError) {
   for (const char* const text :
-       {"", "{", "[]", "{}", R"({"kind":"Other","requests":[{"devices":[{"name":"a"}]}]})",
-        R"({"kind":"DeviceMetadata"})", R"({"kind":"DeviceMetadata","requests":{"devices":[]}})"}) {
-    EXPECT_TRUE(ParseDeviceMetadata(text).empty()) << text;
+       {"{", "[]", "{}", R"({"kind":"Other","requests":[{"devices":[{"name":"a"}]}]})"}) {
+    const auto devices = ParseDeviceMetadata(text);
+    ASSERT_FALSE(devices.ok()) << text;
+    EXPECT_EQ(devices.error().code, ErrorCode::kInvalidArgument) << text;
   }
-  for (const char* const node : {R"({"int":-1})", R"({"int":1024})", R"({"string":"1"})", "1",
+}
+
+DeviceMetadata WithAttributes(const std::string& attributes) {
+  const auto devices = ParseDeviceMetadata(
+      R"({"kind":"DeviceMetadata","requests":[{"devices":[{"name":"a","attributes":{)" +
+      attributes + "}}]}]}");
+  EXPECT_TRUE(devices.ok() && devices->size() == 1U) << attributes;
+  return devices.ok() && !devices->empty() ? devices->front() : DeviceMetadata();
+}
+
+TEST(DeviceMetadataFile, ValueThatIsNoNumaNodeIsKept) {
+  for (const char* const node : {R"({"int":-2})", R"({"int":1024})", R"({"string":"1"})", "1",
                                  R"({"ints":["1"]})", "[[[[1]]]]"}) {
-    const auto devices = ParseDeviceMetadata(
-        R"({"kind":"DeviceMetadata","requests":[{"devices":[{"name":"a","attributes":)"
-        R"({"numaNode":{"int":1},"resource.kubernetes.io/numaNode":)" +
-        std::string(node) + "}}]}]}");
-    ASSERT_EQ(devices.size(), 1U) << node;
-    EXPECT_FALSE(devices[0].numa_node) << node;
+    const DeviceMetadata device =
+        WithAttributes(R"("resource.kubernetes.io/numaNode":)" + std::string(node));
+    EXPECT_FALSE(device.numa_node) << node;
+    EXPECT_EQ(device.wrong_node, node);
   }
+  const DeviceMetadata unknown = WithAttributes(R"("resource.kubernetes.io/numaNode":{"int":-1})");
+  EXPECT_FALSE(unknown.numa_node);
+  EXPECT_EQ(unknown.wrong_node, "");
+}
+
+TEST(DeviceMetadataFile, NodeOfAnotherDomainIsNamedAndNotUsed) {
+  for (const char* const name : {"dra.net/numaNode", "numaNode"}) {
+    const DeviceMetadata device = WithAttributes("\"" + std::string(name) + R"(":{"int":1})");
+    EXPECT_FALSE(device.numa_node) << name;
+    EXPECT_EQ(device.foreign_attribute, name);
+  }
+  EXPECT_EQ(WithAttributes(R"("resource.kubernetes.io/numaNode":{"int":1})").foreign_attribute, "");
 }
 
 TEST(DeviceMetadataFile, IsKnownByItsPath) {
@@ -83,11 +122,13 @@ TEST(PreparedClaimsFile, HasTheDevicesOfEachPod) {
   ASSERT_TRUE(claims.ok()) << claims.error().Text();
   const PreparedDevice gpu = {
       "gpu.example.com",
+      "n",
       "gpu-0",
       {"k8s.gpu.example.com/claim=c1-gpu-0", "gpu.example.com/metadata=c1_one"}};
-  const PreparedDevice nic = {"nic.example.com", "eth1", {"nic.example.com/nic=eth1"}};
-  EXPECT_EQ(DevicesOf(*claims, "p1"), std::vector<PreparedDevice>{gpu});
-  EXPECT_EQ(DevicesOf(*claims, "p2"), (std::vector<PreparedDevice>{gpu, nic}));
+  const PreparedDevice nic = {"nic.example.com", "n", "eth1", {"nic.example.com/nic=eth1"}};
+  const PreparedDevice unnamed = {"gpu.example.com", "n", "gpu-1", {}};
+  EXPECT_EQ(DevicesOf(*claims, "p1"), (std::vector<PreparedDevice>{gpu, unnamed}));
+  EXPECT_EQ(DevicesOf(*claims, "p2"), (std::vector<PreparedDevice>{gpu, unnamed, nic}));
   EXPECT_TRUE(DevicesOf(*claims, "p3").empty());
 }
 
@@ -95,9 +136,30 @@ TEST(PreparedClaimsFile, PublishedExampleIsRead) {
   const auto claims = ParsePreparedClaims(kPublished);
   ASSERT_TRUE(claims.ok()) << claims.error().Text();
   const PreparedDevice device = {
-      "test-driver.cdi.k8s.io", "dev-1", {"example.com/example=cdi-example"}};
+      "test-driver.cdi.k8s.io", "worker-1", "dev-1", {"example.com/example=cdi-example"}};
   EXPECT_EQ(DevicesOf(*claims, "139cdb46-f989-4f17-9561-ca10cfb509a6"),
             std::vector<PreparedDevice>{device});
+}
+
+TEST(PreparedClaims, ExtendedRequestsOfAllClaimsAreKept) {
+  PreparedDevice one = {"d", "a", "s", {"d/g=1"}};
+  PreparedDevice two = one;
+  one.extended_requests = {"container-0-request-1"};
+  two.extended_requests = {"container-1-request-1"};
+  const std::vector<PreparedDevice> devices = DevicesOf({{{"p"}, {one}}, {{"p"}, {two}}}, "p");
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(devices[0].extended_requests,
+            (std::set<std::string>{"container-0-request-1", "container-1-request-1"}));
+}
+
+TEST(PreparedClaims, DeviceIsKnownByDriverPoolAndName) {
+  const PreparedClaim first = {{"p"}, {{"d", "a", "s", {"d/g=1"}}, {"d", "b", "s", {"d/g=2"}}}};
+  const PreparedClaim second = {{"p"}, {{"d", "a", "s", {"d/g=1", "d/m=2"}}, {"e", "a", "s", {}}}};
+  EXPECT_EQ(
+      DevicesOf({first, second}, "p"),
+      (std::vector<PreparedDevice>{
+          {"d", "a", "s", {"d/g=1", "d/m=2"}}, {"d", "b", "s", {"d/g=2"}}, {"e", "a", "s", {}}}));
+  EXPECT_EQ(IdOf(first.devices[1]), "d/b/s");
 }
 
 // As Go writes an empty list.

@@ -49,6 +49,27 @@ TEST(KubernetesPod, ReadsEverythingThatMatters) {
   EXPECT_EQ(Print(pod.containers[2].resources.requests), "cpu=1500m memory=1Gi nvidia.com/gpu=1 ");
 }
 
+// A scheduler maps them to requests of a claim; no plugin's device is to be had.
+TEST(KubernetesPod, ExtendedResourcesThatDraServesAreLeftOut) {
+  const std::string spec =
+      R"({"metadata":{"name":"p"},"spec":{"containers":[)"
+      R"({"name":"a","resources":{"limits":{"v.com/gpu":"1","w.com/nic":"1"}}},)"
+      R"({"name":"b","resources":{"limits":{"v.com/gpu":"1"}}}]})";
+  const Result<Pod> pod = ParseKubernetesPod(
+      spec +
+      R"(,"status":{"extendedResourceClaimStatus":{"resourceClaimName":"c","requestMappings":[)"
+      R"({"containerName":"a","resourceName":"v.com/gpu","requestName":"r"}]}}})");
+  ASSERT_TRUE(pod.ok()) << pod.error().Text();
+  EXPECT_FALSE(pod->containers[0].resources.limits.contains("v.com/gpu"));
+  EXPECT_FALSE(pod->containers[0].resources.requests.contains("v.com/gpu"));
+  EXPECT_TRUE(pod->containers[0].resources.limits.contains("w.com/nic"));
+  EXPECT_TRUE(pod->containers[1].resources.limits.contains("v.com/gpu"));
+  const Result<Pod> wrong = ParseKubernetesPod(
+      spec + R"(,"status":{"extendedResourceClaimStatus":{"requestMappings":7}}})");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message.find("requestMappings"), std::string::npos);
+}
+
 TEST(KubernetesPod, ReadsThePriority) {
   const auto with = [](const std::string& priority) {
     return R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"app"}])" + priority + "}}";
