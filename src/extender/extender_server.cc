@@ -246,7 +246,7 @@ class HttpExtender final : public ExtenderServer {
       outcome = CallOutcome::kBadRequest;
       return FilterError(request.error());
     }
-    const bool keeps_place = IsConcerned(request->pod);
+    const bool keeps_place = extender_.Concerns(request->pod);
     const Result<uint64_t> permitted = permits_(keeps_place);
     if (!permitted.ok()) {
       outcome = CallOutcome::kNotLeader;
@@ -280,7 +280,7 @@ class HttpExtender final : public ExtenderServer {
       response.status = 503;
       response.set_content(error.Text() + "\n", kPlainText);
     };
-    const bool keeps_place = IsConcerned(request->pod);
+    const bool keeps_place = extender_.Concerns(request->pod);
     const Result<uint64_t> permitted = permits_(keeps_place);
     if (!permitted.ok()) return refuse(CallOutcome::kNotLeader, permitted.error());
     const auto scores = extender_.Prioritize(request->pod, request->names);
