@@ -134,7 +134,8 @@ void RefuseUndecided(const admission::Transition& other, NumaTopologyPolicy poli
     if (IsSame(container, other.containers[i])) continue;
     container.fate = admission::Fate::kRefused;
     container.why = "undecided: the files do not say whether its pod asks for numaTopologyPolicy " +
-                    std::string(ToString(policy)) + " by annotation, which would change the plan" +
+                    std::string(ToString(policy)) +
+                    " by annotation, or has it by default, which would change the plan" +
                     kAskTheDaemon;
   }
   for (const std::string& fault : other.faults) {
@@ -161,7 +162,7 @@ void RefuseMoves(size_t pods, const std::string& why, admission::Transition& pla
 void RefuseMovesInAnyOrder(admission::Transition& plan) {
   RefuseMoves(2,
               "the files do not say which numaTopologyPolicy the pods that move ask for by "
-              "annotation, on which the order of the moves depends",
+              "annotation or have by default, on which the order of the moves depends",
               plan);
 }
 
@@ -175,7 +176,8 @@ void RefuseMovesByCpuPolicies(const admission::Node& before, const admission::No
     if (!may_matter) continue;
     RefuseMoves(1,
                 "the files do not say which " + std::string(ToString(policy)) +
-                    " the pods ask for by annotation, on which depends where containers move",
+                    " the pods ask for by annotation or have by default, on which depends where "
+                    "containers move",
                 plan);
   }
 }
@@ -215,7 +217,7 @@ void RefuseByShares(const admission::Node& before, const admission::Node& after,
                         " from the shared pool, and " + why + kAskTheDaemon);
 }
 
-// The plan that is right whatever policies the running pods have chosen by annotation
+// The plan that is right whatever policies the running pods have by annotation or by default
 // (admission/own_policy.h), which the files do not have. Where their policies matter, the plan is
 // refused. Containers are decided about in an order that, with scope container, does not depend on
 // the policies, each with what those before it have left: if all pods having the same policy makes

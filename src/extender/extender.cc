@@ -38,8 +38,8 @@ bool IsConcerned(const PlannedPod& pod) {
 bool Extender::ConcernsNodes(const PlannedPod& pod) const {
   if (IsConcerned(pod)) return true;
   return std::ranges::any_of(seats_, [&](const auto& seat) {
-    return seat.second.base != nullptr &&
-           placement::DependsOnNumaNodes(pod, seat.second.base->node().config);
+    return seat.second.readable != nullptr &&
+           placement::DependsOnNumaNodes(pod, seat.second.readable->node().config);
   });
 }
 
@@ -73,7 +73,7 @@ void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
     if (const auto found = fleet->problems().find(i); found != fleet->problems().end()) {
       seat.problem = found->second;
     } else {
-      seat.base = seat.kept = NodePointer(fleet, &node);
+      seat.base = seat.kept = seat.readable = NodePointer(fleet, &node);
     }
     names.insert(fleet->NameOf(i));
     for (std::string& pod : node.KnownPods()) known.emplace(std::move(pod), fleet->NameOf(i));
@@ -81,6 +81,10 @@ void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
 
   const MutexLock lock(mutex_);
   problem_.reset();
+  for (auto& [name, seat] : seats) {
+    const auto before = seats_.find(name);
+    if (!seat.readable && before != seats_.end()) seat.readable = before->second.readable;
+  }
   seats_ = std::move(seats);
   known_ = std::move(known);
   shapes_.clear();
@@ -102,6 +106,7 @@ void Extender::ChangeNodes(const std::vector<NodeChange>& changes) {
       if (known != known_.end() && known->second == change.name) known_.erase(known);
     }
     seat.base = change.node;
+    if (change.node != nullptr) seat.readable = change.node;
     seat.problem = change.problem;
     seat.known = change.pods;
     for (const std::string& pod : change.pods) known_[pod] = change.name;

@@ -109,6 +109,9 @@ class Extender {
   // One node.
   struct Seat {
     NodePointer base;  // as it was read; null: it is gone, or `problem`
+    // As it could be read last: its configuration says which pods concern it also while it is not
+    // readable. Null: never.
+    NodePointer readable;
     NodePointer kept;  // with the pods that may be on their way; base if there is none
     std::vector<ResourceList> available;  // of `kept`, for scores; empty: they do not read it
     std::optional<Error> problem;         // why it cannot be used

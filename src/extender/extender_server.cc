@@ -234,7 +234,7 @@ class HttpExtender final : public ExtenderServer {
 
   // The term; of a pod that is not concerned, any replica knows all that is needed.
   Result<uint64_t> PermittedFor(const placement::PlannedPod& pod) const {
-    if (!IsConcerned(pod)) return 0;
+    if (!extender_.Concerns(pod)) return 0;
     return permits_();
   }
 

@@ -232,7 +232,8 @@ class SharedNodeProperty : public testing::Test {
     }
     const Adoption adoption = Adopt(*node_, reloaded, {}, running);
     EXPECT_EQ(adoption.next.cpu, state_.cpu);
-    EXPECT_TRUE(adoption.unknown.empty() && adoption.adopted.empty());
+    EXPECT_TRUE(adoption.unknown.empty());
+    EXPECT_EQ(adoption.adopted.size(), state_.cpu.shares.size());
     state_ = adoption.next;
   }
 

@@ -39,7 +39,7 @@ PodPolicies ChosenPolicies(const Node& node, const Pod& pod);
 PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked);
 
 // Of the policies that a running pod has, those that still apply to it: that the node lets it
-// choose, or for which its namespace has a default, whichever.
+// choose, or for which its namespace has any default, also another one.
 PodPolicies KeptPolicies(const Node& node, const PodPolicies& chosen);
 
 // The policy of the pod that applies in place of the node's: only a node with topologyManagerPolicy

@@ -110,7 +110,8 @@ const PlacementPolicies& DefaultPoliciesFor(const KubeletConfig& config,
 // Which policies the pods of any namespace may choose, or have by default.
 std::set<PodPolicy> PodPoliciesAnywhere(const KubeletConfig& config);
 
-// As --pod-policies=off: no pods may choose. They keep the defaults of their namespaces.
+// As --pod-policies=off: no pods may choose. They keep the defaults of their namespaces, except a
+// singleNUMANodeExclusive that was only for pods with a topology policy that they chose.
 void LetNoPodsChoose(KubeletConfig& config);
 
 // Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).

@@ -77,11 +77,7 @@ class PodAdmission {
           AssignmentOf(node_, next_, {pod_.uid, container.name});
     }
     admission.next = std::move(next_);
-    PodPolicies chosen = ChosenPolicies(node_, pod_);
-    // It keeps what it had before it asked.
-    if (chosen.required_bind && !LieAs(*chosen.required_bind, node_, admission.next, pod_.uid)) {
-      chosen.required_bind.reset();
-    }
+    PodPolicies chosen = PoliciesAfter(node_, before, admission.next, pod_);
     if (!AreEmpty(chosen)) {
       admission.next.chosen_policies[pod_.uid] = std::move(chosen);
     } else {
@@ -343,8 +339,8 @@ Admission AdmitHere(const Node& node, const NodeState& state, const Pod& pod,
   }
   // What the pod has, it keeps: here, a decision can only have come later.
   if (!node.cpu) return PodAdmission(node, state, WithoutDecision(pod), preferred).Run(state);
-  const bool has_wishes = !AreEmpty(pod.policies) || DefaultsOf(node, pod) != PlacementPolicies();
-  if (!has_wishes && node.config.numa_allocate_strategy == NumaAllocateStrategy::kNone) {
+  const bool has_policies = !AreEmpty(pod.policies) || DefaultsOf(node, pod) != PlacementPolicies();
+  if (!has_policies && node.config.numa_allocate_strategy == NumaAllocateStrategy::kNone) {
     return PodAdmission(node, state, pod, preferred).Run(state);
   }
   return AdmitWithOwnCpus(node, state, pod, preferred);

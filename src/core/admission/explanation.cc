@@ -12,6 +12,7 @@
 #include "alignd/cpumanager/node_shares.h"
 #include "core/admission/claimed_devices.h"
 #include "core/admission/own_defaults.h"
+#include "core/admission/own_sharing.h"
 #include "core/admission/remedy.h"
 #include "core/admission/shared_node.h"
 #include "core/admission/shortage.h"
@@ -48,7 +49,7 @@ void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailab
 }
 
 // Why the container is in the shared pool.
-std::string WhyShared(const Pod& pod, const Container& container) {
+std::string WhyShared(const Node& node, const Pod& pod, const Container& container) {
   if (!pod.shared_pool_handler.empty()) return "runtime handler " + pod.shared_pool_handler;
   const bool is_pod_level = HasPodLevelResources(pod);
   if (is_pod_level && pod.pod_level_managers == PodLevelManagers::kOff) {
@@ -57,7 +58,9 @@ std::string WhyShared(const Pod& pod, const Container& container) {
   if (const QosClass qos = QosOf(pod); qos != QosClass::kGuaranteed) {
     return std::string(ToString(qos)) + " pod";
   }
-  if (container.shares_cpus) return "its pod asks for them";
+  if (container.shares_cpus) {
+    return SharesByDefault(node, pod, container) ? DefaultsText(pod) : "its pod asks for them";
+  }
   if (pod.pod_level_managers == PodLevelManagers::kPod && PodCpuBudget(pod) == 0) {
     return "the pod-level cpu request is not a whole number";
   }
@@ -77,7 +80,7 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
     text += std::to_string(exclusive) + (exclusive == 1 ? " exclusive CPU" : " exclusive CPUs");
   } else {
     const std::string pool = PodCpuBudget(pod) > 0 ? "shared CPUs of the pod (" : "shared CPUs (";
-    text += node.cpu ? pool + WhyShared(pod, container) + ")" : "any CPUs";
+    text += node.cpu ? pool + WhyShared(node, pod, container) + ")" : "any CPUs";
     if (node.cpu && FollowedPolicies(node, pod).shared_on_one_node &&
         AsksForOneNode(node, pod, container)) {
       text += ", " + std::to_string(ShareOf(container).millis) + "m of one NUMA node";

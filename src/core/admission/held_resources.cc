@@ -152,18 +152,20 @@ Pod HoldingPod(const Node& node, const NodeState& state, const HoldingUnit& unit
     pod.defaults->required_bind = applicable.required_bind;
     pod.defaults->preferred_bind = applicable.preferred_bind;
     pod.defaults->exclusive = applicable.exclusive;
-    // For messages: where it may choose, its annotation says so.
+    // For messages: where it may choose and the default is another one, its annotation says so.
     const std::set<PodPolicy>& allowed = PodPoliciesFor(node.config, pod.name_space);
-    if (allowed.contains(PodPolicy::kNumaTopologyPolicy)) {
-      pod.policies.numa_topology = applicable.numa_topology;
-    }
-    if (allowed.contains(PodPolicy::kCpuBindPolicy)) {
-      pod.policies.required_bind = applicable.required_bind;
-      pod.policies.preferred_bind = applicable.preferred_bind;
-    }
-    if (allowed.contains(PodPolicy::kCpuExclusivePolicy)) {
-      pod.policies.exclusive = applicable.exclusive;
-    }
+    const PlacementPolicies& defaults = DefaultPoliciesFor(node.config, pod.name_space);
+    const auto ask = [&](PodPolicy policy, const auto& kept, const auto& by_default, auto& asked) {
+      if (allowed.contains(policy) && kept != by_default) asked = kept;
+    };
+    PodPolicies& asked = pod.policies;
+    ask(PodPolicy::kNumaTopologyPolicy, applicable.numa_topology, defaults.numa_topology,
+        asked.numa_topology);
+    ask(PodPolicy::kCpuBindPolicy, applicable.required_bind, defaults.required_bind,
+        asked.required_bind);
+    ask(PodPolicy::kCpuBindPolicy, applicable.preferred_bind, defaults.preferred_bind,
+        asked.preferred_bind);
+    ask(PodPolicy::kCpuExclusivePolicy, applicable.exclusive, defaults.exclusive, asked.exclusive);
   }
   std::map<std::string, CpuSet> counted;
   for (const std::string& name : unit.containers) {

@@ -18,12 +18,12 @@ using cpumanager::CoreUse;
 using cpumanager::GroupsTouching;
 using cpumanager::StaticPolicy;
 
-constexpr std::string_view kRequired = "requiredCPUBindPolicy ";
-constexpr std::string_view kPreferred = "preferredCPUBindPolicy ";
-constexpr std::string_view kExclusive = "preferredCPUExclusivePolicy ";
+constexpr std::string_view kRequired = "requiredCPUBindPolicy";
+constexpr std::string_view kPreferred = "preferredCPUBindPolicy";
+constexpr std::string_view kExclusive = "preferredCPUExclusivePolicy";
 
 std::string OfAnnotation(std::string_view field, std::string_view value) {
-  return std::string(field) + std::string(value) + " of annotation " +
+  return std::string(field) + " " + std::string(value) + " of annotation " +
          std::string(kResourceSpecAnnotation);
 }
 
@@ -200,7 +200,7 @@ std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {
   const auto by_default = DefaultsOf(node, pod).required_bind;
   if (by_default && *by_default != *required) {
     return Objection{"the pod asks for " + asked + ", and has " +
-                         OfDefaults(pod, "requiredCPUBindPolicy", ToString(*by_default)),
+                         OfDefaults(pod, kRequired, ToString(*by_default)),
                      "remove requiredCPUBindPolicy from the annotation, or run the pod in another "
                      "namespace"};
   }
@@ -221,8 +221,7 @@ std::string WhyNoExclusiveCpus(const Node& node, const Pod& pod) {
 // A policy that the pod asks for itself, or has by default.
 std::string SourceText(const Pod& pod, bool is_own, std::string_view field,
                        std::string_view value) {
-  if (is_own) return OfAnnotation(field, value);
-  return OfDefaults(pod, field.substr(0, field.size() - 1), value);
+  return is_own ? OfAnnotation(field, value) : OfDefaults(pod, field, value);
 }
 
 void DescribeBind(const Node& node, const Pod& pod, std::vector<std::string>& texts) {

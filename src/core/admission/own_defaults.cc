@@ -1,9 +1,12 @@
 #include "core/admission/own_defaults.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "alignd/admission/own_policy.h"
+#include "core/admission/held_resources.h"
+#include "core/admission/own_cpus.h"
 
 namespace alignd::admission {
 namespace {
@@ -93,6 +96,15 @@ class EntryProblems {
   std::vector<ConfigProblem>& problems_;
 };
 
+// The policies with which a pod that has something assigned has been admitted; null: it has none.
+const PodPolicies* PoliciesOfHolder(const NodeState& state, const std::string& pod_uid) {
+  const auto found = state.chosen_policies.find(pod_uid);
+  if (found == state.chosen_policies.end()) return nullptr;
+  const bool holds = std::ranges::any_of(
+      HoldersIn(state), [&](const ContainerKey& key) { return key.pod_uid == pod_uid; });
+  return holds ? &found->second : nullptr;
+}
+
 }  // namespace
 
 const PlacementPolicies& DefaultsOf(const Node& node, const Pod& pod) {
@@ -122,6 +134,41 @@ PlacementPolicies FollowedPolicies(const Node& node, const Pod& pod) {
   return followed;
 }
 
+PodPolicies PoliciesAfter(const Node& node, const NodeState& before, const NodeState& after,
+                          const Pod& pod) {
+  PodPolicies chosen = ChosenPolicies(node, pod);
+  const auto lie_as = [&](const std::optional<CpuBindPolicy>& required) {
+    return required && LieAs(*required, node, after, pod.uid);
+  };
+  if (!lie_as(chosen.required_bind)) chosen.required_bind.reset();
+  const auto known = before.chosen_policies.find(pod.uid);
+  if (known == before.chosen_policies.end() || known->second == chosen) return chosen;
+  const PodPolicies* const kept = PoliciesOfHolder(before, pod.uid);
+  if (kept == nullptr) return chosen;
+  chosen.numa_topology = std::max(chosen.numa_topology, kept->numa_topology);
+  if (lie_as(kept->required_bind)) chosen.required_bind = kept->required_bind;
+  if (kept->preferred_bind) chosen.preferred_bind = kept->preferred_bind;
+  if (kept->exclusive) chosen.exclusive = kept->exclusive;
+  if (!AreEmpty(chosen)) chosen.name_space = pod.name_space;
+  return chosen;
+}
+
+Pod WithoutLaterDefaults(const Node& node, const NodeState& state, const Pod& pod) {
+  const PlacementPolicies& defaults = DefaultsOf(node, pod);
+  if (!defaults.numa_topology && !defaults.required_bind) return pod;
+  const PodPolicies* const kept = PoliciesOfHolder(state, pod.uid);
+  if (kept == nullptr) return pod;
+  const PodPolicies& asked = pod.policies;
+  return WithDefaults(node, pod, [&](PlacementPolicies& left) {
+    if (kept->numa_topology && kept->numa_topology <= asked.numa_topology) {
+      left.numa_topology.reset();
+    }
+    if (kept->required_bind && kept->required_bind == asked.required_bind) {
+      left.required_bind.reset();
+    }
+  });
+}
+
 std::string OfDefaults(const Pod& pod, std::string_view name, std::string_view value) {
   return std::string(name) + " " + std::string(value) + " of " + DefaultsText(pod);
 }
@@ -135,6 +182,13 @@ KubeletConfig WithTopologyPolicy(KubeletConfig config, TopologyManagerPolicy pol
     if (policy == TopologyManagerPolicy::kNone) entry.defaults.keeps_numa_apart = false;
   }
   return config;
+}
+
+std::string WithoutDefaultTopology(const KubeletConfig& config) {
+  const bool has_any = std::ranges::any_of(
+      config.namespace_policies,
+      [](const NamespacePolicies& entry) { return entry.defaults.numa_topology.has_value(); });
+  return has_any ? " and no numaTopologyPolicy among the defaults in namespacePolicies" : "";
 }
 
 std::vector<ConfigProblem> FindDefaultProblems(const KubeletConfig& config) {

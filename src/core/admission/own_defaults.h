@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
 #include "alignd/config/config_problem.h"
 #include "alignd/pod/pod.h"
 
@@ -19,6 +20,17 @@ const PlacementPolicies& DefaultsOf(const Node& node, const Pod& pod);
 // node lets the pod choose. Of prefers_shared_cpus, only the default: the annotation is about
 // single containers (CpuSharing).
 PlacementPolicies FollowedPolicies(const Node& node, const Pod& pod);
+
+// What is kept of the policies of the pod (NodeState::chosen_policies) when it has been admitted:
+// that which applies now, or what it has been admitted with before, if that is stricter. A required
+// bind policy that its CPUs do not satisfy is left out: it had them before it asked.
+PodPolicies PoliciesAfter(const Node& node, const NodeState& before, const NodeState& after,
+                          const Pod& pod);
+
+// The pod, as objections to it are to be found. If it has been admitted with policies that its
+// namespace now forbids, and it has something assigned, these defaults are left out: its other
+// containers are decided as those that run.
+Pod WithoutLaterDefaults(const Node& node, const NodeState& state, const Pod& pod);
 
 // The pod, whose defaults are those of its namespace with a change.
 template <typename Change>
@@ -35,6 +47,10 @@ std::string DefaultsText(const Pod& pod);
 
 // The configuration for a node on which that topology policy is the policy of all pods.
 KubeletConfig WithTopologyPolicy(KubeletConfig config, TopologyManagerPolicy policy);
+
+// For remedies with another topologyManagerPolicy: the default that is beside it, of any namespace.
+// " and no numaTopologyPolicy among the defaults in namespacePolicies"; empty: there is none.
+std::string WithoutDefaultTopology(const KubeletConfig& config);
 
 // Defaults that contradict the policies of the node, or have no effect beside them.
 std::vector<ConfigProblem> FindDefaultProblems(const KubeletConfig& config);

@@ -11,8 +11,14 @@
 namespace alignd::admission {
 namespace {
 
+// Whether the pod itself asks for it: not if it has it by default in any case.
+bool AsksItself(const Node& node, const Pod& pod) {
+  return pod.policies.keeps_numa_apart && MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy) &&
+         !DefaultsOf(node, pod).keeps_numa_apart;
+}
+
 std::string AskedText(const Node& node, const Pod& pod) {
-  if (pod.policies.keeps_numa_apart && MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy)) {
+  if (AsksItself(node, pod)) {
     return "singleNUMANodeExclusive Required of annotation " + std::string(kNumaTopologyAnnotation);
   }
   return OfDefaults(pod, "singleNUMANodeExclusive", "Required");
@@ -86,11 +92,16 @@ std::optional<Objection> ObjectionToNuma(const Node& node, const NodeState& befo
   }
   const std::string place = "NUMA node " + std::to_string(node.machine.NumaIds(met).front());
   return Objection{
-      "the pod asks for " + AskedText(node, pod) + ", and it would be on " +
+      (AsksItself(node, pod) ? "the pod asks for " : "the pod has ") + AskedText(node, pod) +
+          ", and it would be on " +
           (is_single ? place + " alone, where pods of several NUMA nodes have CPUs: "
                      : "several NUMA nodes, where pods of " + place + " alone have CPUs: ") +
           others,
-      "wait until these pods have ended, or write Preferred in place of Required"};
+      "wait until these pods have ended, or " +
+          (AsksItself(node, pod)
+               ? std::string("write Preferred in place of Required")
+               : "remove singleNUMANodeExclusive from " + DefaultsText(pod) +
+                     " in namespacePolicies, or run the pod in another namespace")};
 }
 
 std::vector<CpuSet> PlacesByStrategy(const Node& node, const NodeState& state) {

@@ -243,9 +243,10 @@ std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state,
       !AreEmpty(pod.policies) && !PodPoliciesFor(node.config, pod.name_space).empty();
   if (!may_ask && !DefaultsOf(node, pod).shared_on_one_node) return std::nullopt;
   if (!IsToBeAligned(node, state, pod)) return std::nullopt;
-  std::optional<Objection> objection = ObjectionToTopology(node, pod);
+  const Pod with_kept = WithoutLaterDefaults(node, state, pod);
+  std::optional<Objection> objection = ObjectionToTopology(node, with_kept);
   if (!objection) objection = ObjectionToSharing(node, pod);
-  if (!objection) objection = ObjectionToSpec(node, pod);
+  if (!objection) objection = ObjectionToSpec(node, with_kept);
   if (!objection) objection = ObjectionToStatus(node, state, pod);
   if (!objection) objection = ObjectionToSharedNode(node, pod);
   if (!objection) return std::nullopt;

@@ -23,15 +23,6 @@ std::string LabelText(const Pod& pod) {
   return "label " + std::string(kQosClassLabel) + " " + pod.policies.sharing.qos_class;
 }
 
-// Whether neither an annotation nor the label says anything of the container, and its namespace
-// does.
-bool SharesByDefault(const Node& node, const Pod& pod, const Container& container) {
-  if (!DefaultsOf(node, pod).prefers_shared_cpus) return false;
-  const CpuSharing& sharing = pod.policies.sharing;
-  if (MayLabel(node, pod) && LabelShares(sharing)) return false;
-  return !MayPreferShared(node, pod) || !PrefersShared(sharing, container.name);
-}
-
 template <typename Is>
 std::string NamesWhere(const Pod& pod, const Is& is) {
   std::string names;
@@ -43,6 +34,13 @@ std::string NamesWhere(const Pod& pod, const Is& is) {
 }
 
 }  // namespace
+
+bool SharesByDefault(const Node& node, const Pod& pod, const Container& container) {
+  if (!DefaultsOf(node, pod).prefers_shared_cpus) return false;
+  const CpuSharing& sharing = pod.policies.sharing;
+  if (MayLabel(node, pod) && LabelShares(sharing)) return false;
+  return !MayPreferShared(node, pod) || !PrefersShared(sharing, container.name);
+}
 
 void MarkSharing(const Node& node, Pod& pod) {
   const CpuSharing& sharing = pod.policies.sharing;

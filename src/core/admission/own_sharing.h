@@ -22,4 +22,8 @@ std::optional<Objection> ObjectionToSharing(const Node& node, const Pod& pod);
 // What becomes of the annotations and the label, one text for each.
 void DescribeSharing(const Node& node, const Pod& pod, std::vector<std::string>& texts);
 
+// Whether the container has shared CPUs because its namespace says so: neither an annotation nor
+// the label says anything of it.
+bool SharesByDefault(const Node& node, const Pod& pod, const Container& container);
+
 }  // namespace alignd::admission

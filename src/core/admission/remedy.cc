@@ -250,9 +250,10 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
     // The same pod on a node that has its policy: what follows can then try others.
     const std::optional<Node> as_own = NodeWith(node, *own);
     if (as_own) {
+      const bool is_asked =
+          pod.policies.numa_topology && MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy);
       return WhatWouldHelp(*as_own, state, WithoutTopologyPolicy(pod)) +
-             (DefaultsOf(node, pod).numa_topology == own ? "; its policy is that of its namespace: "
-                                                         : "; its policy is its own: ") +
+             (is_asked ? "; its policy is its own: " : "; its policy is that of its namespace: ") +
              DescribePodPolicy(node, pod);
     }
   }
@@ -271,7 +272,8 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
   const std::optional<Node> relaxed =
       strict ? WithPolicy(node, TopologyManagerPolicy::kBestEffort) : std::nullopt;
   if (relaxed && Fits(*relaxed, state, pod)) {
-    help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
+    help += "; topologyManagerPolicy best-effort" + WithoutDefaultTopology(node.config) +
+            " would admit it now, without this alignment";
   }
   Pod unbound =
       WithDefaults(node, pod, [](PlacementPolicies& defaults) { defaults.required_bind.reset(); });

@@ -88,13 +88,18 @@ std::string DescribeAssignedNodes(const ResizeQuestion& asked) {
 }
 
 // Where a policy of the pod that is applied comes from: "annotation NAME", or the defaults of its
-// namespace, if it may not choose.
+// namespace. If it may choose and has a default as well, either: only the policy itself is kept.
 std::string SourceOf(const ResizeQuestion& asked, PodPolicy policy, std::string_view annotation) {
   const auto chosen = asked.state.chosen_policies.find(asked.key.pod_uid);
   Pod pod;
   if (chosen != asked.state.chosen_policies.end()) pod.name_space = chosen->second.name_space;
-  return MayChoose(asked.node, pod, policy) ? "annotation " + std::string(annotation)
-                                            : DefaultsText(pod);
+  if (!MayChoose(asked.node, pod, policy)) return DefaultsText(pod);
+  const PlacementPolicies& defaults = DefaultsOf(asked.node, pod);
+  const bool has_default = policy == PodPolicy::kNumaTopologyPolicy
+                               ? defaults.numa_topology.has_value()
+                               : defaults.required_bind.has_value();
+  return "annotation " + std::string(annotation) +
+         (has_default ? " or " + DefaultsText(pod) : std::string());
 }
 
 // Whether the pod has the policy that is applied as one of its own.

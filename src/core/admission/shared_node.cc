@@ -174,7 +174,9 @@ std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod)
                      "correct the annotation: write single-numa-node; or remove it"};
   }
   if (!FollowedPolicies(node, pod).shared_on_one_node) return std::nullopt;
-  const bool is_own = pod.policies.shared_on_one_node;
+  // Without its annotation, it would still have the default.
+  const bool is_own = MayShareNode(node, pod) && pod.policies.shared_on_one_node &&
+                      !DefaultsOf(node, pod).shared_on_one_node;
   const std::string remove =
       is_own ? "remove " + Annotation() : std::string("run the pod in another namespace");
   const std::string asks =

@@ -94,6 +94,7 @@ class ChangeSearch {
       if (!weaker || !FitsNow(*weaker, state_, pod_)) continue;
       found_.changes.push_back(
           {ChangeKind::kChangePolicy, "set topologyManagerPolicy " + std::string(ToString(policy)) +
+                                          WithoutDefaultTopology(node_.config) +
                                           ": the pod is then admitted without this alignment"});
       return;
     }
@@ -104,6 +105,9 @@ class ChangeSearch {
     const std::optional<CpuBindPolicy> required = ChosenPolicies(node_, pod_).required_bind;
     if (!required) return;
     const bool is_default = DefaultsOf(node_, pod_).required_bind.has_value();
+    const bool is_asked =
+        pod_.policies.required_bind && MayChoose(node_, pod_, PodPolicy::kCpuBindPolicy);
+    const std::string annotation = "annotation " + std::string(kResourceSpecAnnotation);
     Pod pod = WithDefaults(node_, pod_, [&](PlacementPolicies& defaults) {
       defaults.required_bind.reset();
       defaults.preferred_bind = required;
@@ -114,8 +118,9 @@ class ChangeSearch {
     found_.changes.push_back(
         {ChangeKind::kChangePolicy,
          "write preferredCPUBindPolicy in place of requiredCPUBindPolicy into " +
-             (is_default ? DefaultsText(pod_) + " in namespacePolicies"
-                         : "annotation " + std::string(kResourceSpecAnnotation)) +
+             (is_default ? DefaultsText(pod_) + " in namespacePolicies" +
+                               (is_asked ? ", and into " + annotation : std::string())
+                         : annotation) +
              ": the pod is then admitted without this alignment with cores"});
   }
 
@@ -126,6 +131,9 @@ class ChangeSearch {
       // What the pod asks for itself can be no weaker than its default.
       const std::optional<NumaTopologyPolicy> by_default = DefaultsOf(node_, pod_).numa_topology;
       const bool is_default = by_default && weaker < *by_default;
+      const bool is_asked =
+          pod_.policies.numa_topology && MayChoose(node_, pod_, PodPolicy::kNumaTopologyPolicy);
+      const std::string annotation = "annotation " + std::string(kNumaTopologyAnnotation);
       Pod pod = WithDefaults(node_, pod_,
                              [&](PlacementPolicies& defaults) { defaults.numa_topology = weaker; });
       pod.policies.numa_topology.reset();
@@ -133,8 +141,9 @@ class ChangeSearch {
       found_.changes.push_back(
           {ChangeKind::kChangePolicy,
            "write numaTopologyPolicy " + std::string(ToString(weaker)) + " into " +
-               (is_default ? DefaultsText(pod_) + " in namespacePolicies"
-                           : "annotation " + std::string(kNumaTopologyAnnotation)) +
+               (is_default ? DefaultsText(pod_) + " in namespacePolicies" +
+                                 (is_asked ? ", and remove it from " + annotation : std::string())
+                           : annotation) +
                ": the pod is then admitted without this alignment"});
       return;
     }

@@ -177,7 +177,14 @@ void LetNoPodsChoose(KubeletConfig& config) {
       config.namespace_policies,
       [](const NamespacePolicies& entry) { return entry.defaults != PlacementPolicies(); });
   if (!has_defaults) config.namespace_policies.clear();
-  for (NamespacePolicies& entry : config.namespace_policies) entry.pod_policies.clear();
+  for (NamespacePolicies& entry : config.namespace_policies) {
+    // A default that was only for the policy that pods choose is refused without one.
+    const bool chose = entry.pod_policies.contains(PodPolicy::kNumaTopologyPolicy);
+    const bool has_policy = config.topology_manager_policy != TopologyManagerPolicy::kNone ||
+                            entry.defaults.numa_topology;
+    if (chose && !has_policy) entry.defaults.keeps_numa_apart = false;
+    entry.pod_policies.clear();
+  }
 }
 
 std::string_view ToString(PodPolicy policy) {

@@ -1,5 +1,6 @@
 #include "alignd/cpumanager/policy_options.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
@@ -115,20 +116,40 @@ void CheckStrategy(const KubeletConfig& config, const PolicyOptions& options,
   }
 }
 
-Result<Done> CheckAlignBySocket(TopologyManagerPolicy topology_policy, bool pods_choose,
-                                const Machine& machine) {
-  if (topology_policy == TopologyManagerPolicy::kSingleNumaNode) {
+// Whether pods of any namespace may choose their topology policy, and so the strictest.
+bool MayPodsChooseTopology(const KubeletConfig& config) {
+  static constexpr PodPolicy kTopology = PodPolicy::kNumaTopologyPolicy;
+  return config.pod_policies.contains(kTopology) ||
+         std::ranges::any_of(config.namespace_policies, [](const NamespacePolicies& entry) {
+           return entry.pod_policies.contains(kTopology);
+         });
+}
+
+bool HavePodsSingleNumaNodeByDefault(const KubeletConfig& config) {
+  return std::ranges::any_of(config.namespace_policies, [](const NamespacePolicies& entry) {
+    return entry.defaults.numa_topology == NumaTopologyPolicy::kSingleNumaNode;
+  });
+}
+
+Result<Done> CheckAlignBySocket(const KubeletConfig& config, const Machine& machine) {
+  if (config.topology_manager_policy == TopologyManagerPolicy::kSingleNumaNode) {
     return InvalidOptions(
         "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket "
         "policy option",
         "remove align-by-socket, or set topologyManagerPolicy to restricted or best-effort");
   }
-  if (pods_choose) {
+  if (MayPodsChooseTopology(config)) {
     return InvalidOptions(
         "align-by-socket is incompatible with numaTopologyPolicy SingleNUMANode, which pods can "
         "choose",
         "remove align-by-socket, or remove numaTopologyPolicy from podPolicies and "
         "namespacePolicies");
+  }
+  if (HavePodsSingleNumaNodeByDefault(config)) {
+    return InvalidOptions(
+        "align-by-socket is incompatible with numaTopologyPolicy SingleNUMANode of the defaults in "
+        "namespacePolicies",
+        "remove align-by-socket, or write another numaTopologyPolicy into these defaults");
   }
   if (static_cast<int>(machine.sockets().size()) > machine.numa_with_cpus().Count()) {
     return InvalidOptions(
@@ -177,9 +198,7 @@ std::vector<ConfigProblem> FindOptionProblems(const Machine& machine, const Kube
   CheckTogether(config, options, problems);
   CheckStrategy(config, options, problems);
   if (options.align_by_socket) {
-    const bool pods_choose = PodPoliciesAnywhere(config).contains(PodPolicy::kNumaTopologyPolicy);
-    const Result<Done> checked =
-        CheckAlignBySocket(config.topology_manager_policy, pods_choose, machine);
+    const Result<Done> checked = CheckAlignBySocket(config, machine);
     if (!checked.ok()) {
       problems.push_back(
           {field(kAlignBySocket), written.at(std::string(kAlignBySocket)), checked.error()});

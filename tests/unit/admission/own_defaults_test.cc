@@ -244,6 +244,93 @@ TEST_F(OwnDefaults, ChangeForNewPods) {
   EXPECT_TRUE(Resize(none, aligned, {"p", "app"}, 5).admitted());
 }
 
+// CRI shows the containers of a pod one by one: the defaults can change between two of them.
+TEST_F(OwnDefaults, ThatAreWeakerDoNotWeakenAPodThatRuns) {
+  const Node single = NodeWith(kSingle);
+  const Node weak = NodeWith({.numa_topology = NumaTopologyPolicy::kBestEffort});
+  const NodeState first = Decide(single, InMl("p", "2")).next;
+  Pod both = InMl("p", "2");
+  both.containers.push_back(App("b", {{"cpu", "1"}, {"memory", "64Mi"}}));
+  const Admission second = Admit(weak, first, both, devicemanager::NoPreference);
+  ASSERT_TRUE(second.admitted()) << second.refusal->message;
+  EXPECT_EQ(OwnPolicy(weak, second.next, "p"), NumaTopologyPolicy::kSingleNumaNode);
+  EXPECT_TRUE(Resize(weak, second.next, {"p", "app"}, 5).refusal);
+  // Another pod has those of now, and so has a pod that had nothing assigned.
+  EXPECT_EQ(OwnPolicy(weak, Decide(weak, InMl("q", "2")).next, "q"),
+            NumaTopologyPolicy::kBestEffort);
+  const NodeState nothing = Decide(single, InMl("p", "500m")).next;
+  EXPECT_EQ(OwnPolicy(weak, Admit(weak, nothing, both, devicemanager::NoPreference).next, "p"),
+            NumaTopologyPolicy::kBestEffort);
+  // A stricter one is kept from now on.
+  const NodeState loose = Decide(weak, InMl("p", "2")).next;
+  EXPECT_EQ(OwnPolicy(single, Admit(single, loose, both, devicemanager::NoPreference).next, "p"),
+            NumaTopologyPolicy::kSingleNumaNode);
+}
+
+// The containers that are created later are decided as those that run.
+TEST_F(OwnDefaults, ThatComeLaterDoNotRefuseThePodsThatRun) {
+  const std::set<PodPolicy> all = {PodPolicy::kNumaTopologyPolicy, PodPolicy::kCpuBindPolicy};
+  const Node before = NodeWith({}, all);
+  const Node after = NodeWith({.numa_topology = NumaTopologyPolicy::kRestricted,
+                               .required_bind = CpuBindPolicy::kFullPcpus},
+                              all);
+  Pod pod = InMl("p", "2");
+  pod.policies.numa_topology = NumaTopologyPolicy::kBestEffort;
+  pod.policies.required_bind = CpuBindPolicy::kSpreadByPcpus;
+  Pod both = pod;
+  both.containers.push_back(App("b", {{"cpu", "1"}, {"memory", "64Mi"}}));
+  const auto reason = [&](const NodeState& state, const Pod& asking) {
+    const Admission admission = Admit(after, state, asking, devicemanager::NoPreference);
+    return admission.refusal ? admission.refusal->reason : "";
+  };
+  const NodeState running = Decide(before, pod).next;
+  EXPECT_EQ(reason(running, both), "");
+  EXPECT_EQ(reason(NodeState::Initial(after), both), kPodPolicyError);
+  // A pod that has nothing assigned, or was not admitted with it, asks for it only now.
+  Pod small = pod;
+  small.containers[0] = App("app", {{"cpu", "500m"}, {"memory", "64Mi"}});
+  small.policies.required_bind.reset();
+  Pod grown = both;
+  grown.containers[0] = small.containers[0];
+  const NodeState nothing = Decide(before, small).next;
+  EXPECT_EQ(reason(nothing, grown), kPodPolicyError);
+  const NodeState strict = Decide(after, InMl("p", "2")).next;
+  EXPECT_EQ(reason(strict, both), kPodPolicyError);
+}
+
+TEST_F(OwnDefaults, OfOneNumaNodeAreNamedWhereTheAnnotationIsNotTheCause) {
+  Pod pod = InMl("p", "2");
+  pod.containers[0].resources.limits.clear();
+  pod.policies.shared_on_one_node = true;
+  pod.shared_pool_handler = "runsc";
+  const auto remedy = [&](const Node& node) { return Decide(node, pod).refusal->remedy; };
+  const std::string elsewhere =
+      "run the pod in another namespace, or run the pod with another RuntimeClass";
+  EXPECT_EQ(remedy(NodeWith(kOneNode)), elsewhere);
+  EXPECT_EQ(remedy(NodeWith(kOneNode, {PodPolicy::kSharedNumaNode})), elsewhere);
+  EXPECT_EQ(remedy(NodeWith({}, {PodPolicy::kSharedNumaNode})),
+            "remove annotation alignd.io/shared-cpus, or run the pod with another RuntimeClass");
+}
+
+TEST_F(OwnDefaults, ExcludeAlignBySocketIfTheyAreSingleNumaNode) {
+  const auto problems_with = [](const PlacementPolicies& defaults) {
+    KubeletConfig config = ConfigWith(defaults);
+    config.cpu_manager_policy_options = {{"align-by-socket", "true"}};
+    std::vector<std::string> texts;
+    for (const ConfigProblem& problem :
+         FindProblems(MakeMachine("socket:2 numa:1 core:2 pu:2"), config)) {
+      texts.push_back(problem.error.Text());
+    }
+    return texts;
+  };
+  EXPECT_TRUE(problems_with({.numa_topology = NumaTopologyPolicy::kRestricted}).empty());
+  EXPECT_EQ(problems_with(kSingle),
+            (std::vector<std::string>{
+                "align-by-socket is incompatible with numaTopologyPolicy SingleNUMANode of the "
+                "defaults in namespacePolicies; remove align-by-socket, or write another "
+                "numaTopologyPolicy into these defaults"}));
+}
+
 // After a restart, a pod has the defaults that its assignment satisfies.
 TEST_F(OwnDefaults, AreKnownAgainAfterARestart) {
   const Node single = NodeWith(kSingle);

@@ -122,6 +122,24 @@ TEST(KubeletConfig, PodsThatMayNotChooseKeepTheirDefaults) {
   EXPECT_EQ(without, KubeletConfig());
 }
 
+// Alone it would be refused at the start; beside another policy it stays.
+TEST(KubeletConfig, PodsThatMayNotChooseATopologyPolicyAreNotKeptApart) {
+  KubeletConfig config;
+  config.namespace_policies = {
+      {{"ml"}, {PodPolicy::kNumaTopologyPolicy}, {.keeps_numa_apart = true}}};
+  KubeletConfig of_node = config;
+  of_node.topology_manager_policy = TopologyManagerPolicy::kRestricted;
+  KubeletConfig of_defaults = config;
+  of_defaults.namespace_policies[0].defaults.numa_topology = NumaTopologyPolicy::kRestricted;
+  KubeletConfig wrong = config;
+  wrong.namespace_policies[0].pod_policies.clear();
+  for (KubeletConfig* const one : {&config, &of_node, &of_defaults, &wrong}) LetNoPodsChoose(*one);
+  EXPECT_EQ(DefaultPoliciesFor(config, "ml"), PlacementPolicies());
+  EXPECT_TRUE(DefaultPoliciesFor(of_node, "ml").keeps_numa_apart);
+  EXPECT_TRUE(DefaultPoliciesFor(of_defaults, "ml").keeps_numa_apart);
+  EXPECT_TRUE(DefaultPoliciesFor(wrong, "ml").keeps_numa_apart);
+}
+
 TEST(KubeletConfig, TheFirstEntryThatHasTheNamespaceCounts) {
   const KubeletConfig config = ParsedConfig(R"({
       "podPolicies": ["numaTopologyPolicy"],

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "alignd/machine/node_json.h"
 #include "core/machine_builder.h"
@@ -214,6 +215,40 @@ TEST_F(ExtenderReplica, ClosesTheConnectionIfItDoesNotLead) {
   leads_ = false;
   EXPECT_TRUE(closes("/filter"));
   EXPECT_TRUE(closes("/prioritize"));
+}
+
+// A pod has a place kept also for a default of its namespace: a new leader that waits answers
+// nothing about it.
+TEST(ExtenderServer, AsksWhetherItMayKeepAPlaceForADefault) {
+  std::atomic<int> asked_to_keep = 0;
+  Extender extender({});
+  const auto server = ExtenderServer::Start(
+      {.ip = "127.0.0.1"}, {}, extender, {}, [&](bool keeps_place) -> Result<uint64_t> {
+        if (!keeps_place) return 1;
+        ++asked_to_keep;
+        return Error{ErrorCode::kUnavailable, "NewLeader: waits", "wait"};
+      });
+  ASSERT_TRUE(server.ok()) << server.error().Text();
+  placement::FleetNode node;
+  node.name = "w1";
+  node.input.description.machine = MakeMachine("numa:2 core:4");
+  node.config =
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","namespacePolicies":[)"
+      R"({"namespaces":["db"],"podPolicies":[],"defaults":{"shared-cpus":"single-numa-node"}}]})";
+  extender.SetNodes(std::vector<placement::FleetNode>{node}, Extender::Clock::now());
+  const auto body = [](const std::string& name_space) {
+    return R"({"Pod":{"metadata":{"name":"a","uid":"a","namespace":")" + name_space +
+           R"("},"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1"}}}]}},)"
+           R"("NodeNames":["w1"]})";
+  };
+  const uint16_t port = (*server)->port();
+  EXPECT_NE(PostTo(port, "/filter", body("web")).body.find(R"("NodeNames":["w1"])"),
+            std::string::npos);
+  EXPECT_EQ(asked_to_keep, 0);
+  EXPECT_NE(PostTo(port, "/filter", body("db")).body.find("NewLeader: waits"), std::string::npos);
+  EXPECT_EQ(PostTo(port, "/prioritize", body("db")).status, 503);
+  EXPECT_EQ(asked_to_keep, 2);
+  EXPECT_EQ(extender.GetCounts().kept_pods, 0U);
 }
 
 TEST(ExtenderServer, SaysWhyItCannotServe) {

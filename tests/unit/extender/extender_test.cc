@@ -44,6 +44,56 @@ PlannedPod PodOf(const std::string& name, const std::string& cpus) {
 const Extender::Clock::time_point kStart = Extender::Clock::time_point() + 1h;
 const std::vector<std::string> kBoth = {"n1", "n2"};
 
+constexpr const char* kConfigWithDefault =
+    R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","namespacePolicies":[{"namespaces":)"
+    R"(["db"],"podPolicies":[],"defaults":{"shared-cpus":"single-numa-node"}}]})";
+
+// Burstable: only the default of its namespace says that NUMA nodes matter.
+PlannedPod PodOfDb(const std::string& name) {
+  PlannedPod pod = PodOf(name, "4");
+  pod.pod.name_space = "db";
+  pod.pod.containers[0].resources.limits.clear();
+  return pod;
+}
+
+// A node that is not readable any more still has its defaults. Before the first one has been read,
+// no defaults are known.
+TEST(Extender, KnowsTheDefaultsOfANodeThatIsNotReadable) {
+  const auto unreadable = [](const std::string& name) {
+    FleetNode node = TwoTimesTen(name);
+    node.config = "{";
+    return node;
+  };
+  FleetNode with_default = TwoTimesTen("n1");
+  with_default.config = kConfigWithDefault;
+  Extender extender({});
+  EXPECT_FALSE(extender.Concerns(PodOfDb("a")));
+  EXPECT_EQ(extender.Filter(PodOfDb("a"), kBoth, kStart)->nodes, kBoth);
+  extender.SetNodes(std::vector<FleetNode>{with_default, TwoTimesTen("n2")}, kStart);
+  EXPECT_TRUE(extender.Concerns(PodOfDb("a")));
+  EXPECT_FALSE(extender.Concerns([] {
+    PlannedPod pod = PodOfDb("a");
+    pod.pod.name_space = "web";
+    return pod;
+  }()));
+  const auto only_n2 = [&] {
+    const auto filtered = extender.Filter(PodOfDb("a"), kBoth, kStart);
+    return filtered.ok() && filtered->nodes == std::vector<std::string>{"n2"} &&
+           filtered->unresolvable.contains("n1");
+  };
+  extender.SetNodes(std::vector<FleetNode>{unreadable("n1"), TwoTimesTen("n2")}, kStart);
+  EXPECT_TRUE(only_n2());
+  extender.SetNodes(std::vector<FleetNode>{with_default, TwoTimesTen("n2")}, kStart);
+  extender.ChangeNodes({{.name = "n1", .problem = Error{ErrorCode::kUnavailable, "x", "y"}}});
+  EXPECT_TRUE(only_n2());
+  extender.ChangeNodes({{.name = "n1", .is_gone = true}});
+  EXPECT_FALSE(extender.Concerns(PodOfDb("a")));
+  // Nothing is known of the nodes any more: not all nodes, as if the pod concerned none.
+  extender.SetNodes(std::vector<FleetNode>{with_default, TwoTimesTen("n2")}, kStart);
+  extender.SetProblem(Error{ErrorCode::kUnavailable, "x", "y"});
+  EXPECT_FALSE(extender.Filter(PodOfDb("a"), kBoth, kStart).ok());
+}
+
 TEST(Extender, TwoPodsNeverGetTheSamePlace) {
   Extender extender({});
   extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), TwoTimesTen("n2")}, kStart);
