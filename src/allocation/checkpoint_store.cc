@@ -110,9 +110,10 @@ std::optional<NodeState> CheckpointStore::Load(const Node& node, std::vector<Fil
   NodeState state = initial;
   // A part of a file that cannot be used may have been read.
   bool has_cpus = true;
-  if (const Result<Done> cpu = LoadCpu(node, on_bad, state.cpu); !cpu.ok()) {
+  const Result<bool> cpu = LoadCpu(node, on_bad, state.cpu);
+  if (!cpu.ok()) {
     state.cpu = initial.cpu;
-    has_cpus = is_done(OrSetAside(cpu, cpu_.path, on_bad), cpu_.path);
+    has_cpus = is_done(OrSetAside(cpu.error(), cpu_.path, on_bad), cpu_.path);
     cpu_.text.reset();
   }
   // The original CPUs are compared with those of the CPU file.
@@ -124,8 +125,8 @@ std::optional<NodeState> CheckpointStore::Load(const Node& node, std::vector<Fil
   }
   // Without the CPU file, what running containers have comes from their marks, and with it this.
   cpumanager::CpuState unused = state.cpu;
-  if (const Result<Done> shares = shares_.Load(node, cpu_.text ? state.cpu : unused);
-      !shares.ok()) {
+  const bool is_read = cpu.ok() && *cpu;
+  if (const Result<Done> shares = shares_.Load(node, is_read ? state.cpu : unused); !shares.ok()) {
     is_done(OrSetAside(shares, shares_.path(), on_bad), shares_.path());
     shares_.Forget();
   }
@@ -234,7 +235,7 @@ Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& st
     if (file->text) continue;
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
   }
-  return Done{};
+  return shares_.RemoveUnused(node);
 }
 
 std::vector<std::pair<CheckpointStore::File*, std::string>> CheckpointStore::Texts(
@@ -282,13 +283,13 @@ Result<Done> CheckpointStore::Write(File& file, const std::string& text) {
   return Done{};
 }
 
-Result<Done> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
+Result<bool> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
                                       cpumanager::CpuState& state) {
   const Result<std::optional<std::string>> text = Read(cpu_);
   if (!text.ok()) return text.error();
   if (!*text) {
     if (node.cpu) findings_.missing.push_back(cpu_.path);
-    return Done{};
+    return false;
   }
   std::string remedy = RebuildRemedy(cpu_.path);
   Result<checkpoint::CpuCheckpoint> parsed = checkpoint::ParseCpuCheckpoint(**text);
@@ -299,7 +300,7 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
   // A package starts alignd before the administrator chooses a policy. The file counts as absent.
   if (is_empty && node.cpu && parsed->policy_name == ToString(CpuManagerPolicy::kNone)) {
     cpu_.text.reset();
-    return Done{};
+    return false;
   }
   if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
     const bool is_known = parsed->policy_name == ToString(CpuManagerPolicy::kNone) ||
@@ -307,9 +308,9 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
     return OfOtherPolicy(same.error(), parsed->policy_name, is_known, "cpuManagerPolicy", cpu_.path,
                          "running containers lose their exclusive CPUs");
   }
-  if (node.cpu && is_empty) return Done{};
+  if (node.cpu && is_empty) return true;
   state = std::move(parsed->state);
-  if (!node.cpu) return Done{};
+  if (!node.cpu) return true;
   cpumanager::DropStalePods(state);
   ReleaseUnused(cpu_.path, state);
   if (on_bad == OnBadState::kRebuild) {
@@ -328,8 +329,10 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
                                cpu_.path);
   }
   if (!valid.ok()) return NotValid(valid.error(), cpu_.path, remedy);
-  return RequireSound(cpumanager::BrokenInvariants(node.machine, *node.cpu, state), cpu_.path,
-                      remedy);
+  const Result<Done> sound =
+      RequireSound(cpumanager::BrokenInvariants(node.machine, *node.cpu, state), cpu_.path, remedy);
+  if (!sound.ok()) return sound.error();
+  return true;
 }
 
 Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::MemoryState& state) {

@@ -62,7 +62,8 @@ class CheckpointStore {
   // with all devices free, also those of running containers, and assigns them again. A file in
   // which two pods have the same CPU or device is also an error. NUMA nodes may have more or less
   // memory than before (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
-  // cpu_shares: as SharesFile::Load; without the CPU file, it is not used.
+  // cpu_shares: as SharesFile::Load; without the CPU file, it is not used. Without pods that can
+  // ask for it, it is removed.
   Result<admission::NodeState> Load(const admission::Node& node,
                                     OnBadState on_bad = OnBadState::kRefuse);
 
@@ -115,7 +116,8 @@ class CheckpointStore {
   std::vector<std::pair<File*, std::string>> Texts(const admission::Node& node,
                                                    const admission::NodeState& state)
       REQUIRES(mutex_);
-  Result<Done> LoadCpu(const admission::Node& node, OnBadState on_bad, cpumanager::CpuState& state)
+  // Whether the state is that of the file.
+  Result<bool> LoadCpu(const admission::Node& node, OnBadState on_bad, cpumanager::CpuState& state)
       REQUIRES(mutex_);
   Result<Done> LoadMemory(const admission::Node& node, memorymanager::MemoryState& state)
       REQUIRES(mutex_);

@@ -15,11 +15,14 @@ namespace {
 
 using checkpoint::Shares;
 
+// Whether there is to be a file.
+bool IsKept(const admission::Node& node) {
+  return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
+}
+
 // The text of the file; nullopt: there is to be none.
 std::optional<std::string> TextOf(const admission::Node& node, const Shares& shares) {
-  if (!node.cpu || !PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode)) {
-    return std::nullopt;
-  }
+  if (!IsKept(node)) return std::nullopt;
   return checkpoint::FormatSharesCheckpoint(shares);
 }
 
@@ -30,6 +33,10 @@ Result<Done> SharesFile::Load(const admission::Node& node, cpumanager::CpuState&
   Forget();
   Result<std::string> text = host::ReadFile(file_);
   if (!text.ok() && text.error().code == ErrorCode::kNotFound) return Done{};
+  if (!IsKept(node)) {  // it is left of another configuration
+    text_ = text.ok() ? *std::move(text) : std::string();
+    return Done{};
+  }
   const bool is_too_long = !text.ok() && text.error().code == ErrorCode::kInvalidArgument;
   if (!text.ok() && !is_too_long) return text.error();
   const Result<Shares> loaded =
@@ -41,7 +48,6 @@ Result<Done> SharesFile::Load(const admission::Node& node, cpumanager::CpuState&
     return error;
   }
   text_ = *std::move(text);
-  if (!TextOf(node, {})) return Done{};
   for (const int numa_id : cpumanager::TakeShares(node.machine, *node.cpu, *loaded, state)) {
     spdlog::warn(
         "{}: {} does not leave what containers of the shared pool request that stay on NUMA node "
@@ -69,6 +75,10 @@ Result<Done> SharesFile::RequireReadBack(const admission::Node& node, const Shar
   const Result<Shares> read = checkpoint::ParseSharesCheckpoint(*text);
   if (read.ok() && *read == shares) return Done{};
   return NotReadBack(read.ok() ? Result<Done>(Done{}) : read.error()).In("write " + file_.string());
+}
+
+Result<Done> SharesFile::RemoveUnused(const admission::Node& node) {
+  return IsKept(node) ? Result<Done>(Done{}) : Save(node, {});
 }
 
 Result<Done> SharesFile::Save(const admission::Node& node, const Shares& shares) {

@@ -27,8 +27,9 @@ class SharesFile {
   // Reads the file into `state`, which comes from the CPU file. If the CPU file does not leave what
   // the entries of a NUMA node request there, as after a crash between the two writes, or with
   // other reserved CPUs, none of that NUMA node is taken, with a warning: the marks of running
-  // containers say what these have. Nothing is taken if no pods can ask for it. Writes nothing.
-  // Errors: kCorrupt, naming the file and the remedy; kIo. The file is unchanged then.
+  // containers say what these have. If no pods can ask for it, the text does not matter and nothing
+  // is taken. Writes nothing. Errors: kCorrupt, naming the file and the remedy; kIo. The file is
+  // unchanged then.
   Result<Done> Load(const admission::Node& node, cpumanager::CpuState& state);
 
   // There is no file any more: it was renamed after Load had failed.
@@ -38,6 +39,10 @@ class SharesFile {
   // nothing if that is so already.
   // Errors: kIo; as RequireReadBack.
   Result<Done> Save(const admission::Node& node, const checkpoint::Shares& shares);
+
+  // Removes a file that is left from when pods could ask for it: what it says is out of date when
+  // they can again. Errors: kIo.
+  Result<Done> RemoveUnused(const admission::Node& node);
 
   // Whether the text that Save writes can be read back. Errors: kInvalidArgument if the file would
   // be too long, kInternal if it would be read back as something else.

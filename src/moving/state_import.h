@@ -17,10 +17,10 @@ struct ImportRequest {
 
 // Reads the kubelet's files and checks them as a start of alignd would: checksums, machine,
 // policies, reserved CPUs, allocatable memory, no CPU and no device twice. What was of an earlier
-// alignd (device_bindings, cpu_originals, boot_id) is removed. Files of kubelets 1.18 to 1.37.
-// Problems, naming the pods: a file that cannot be used, CPUs or memory of a pod as a whole without
-// the feature gate, placeholders of alignd's mirror in place of devices.
-// Errors: kIo; kNotFound: the kubelet has no state file.
+// alignd (device_bindings, cpu_originals, cpu_shares, boot_id) is removed. Files of kubelets 1.18
+// to 1.37. Problems, naming the pods: a file that cannot be used, CPUs or memory of a pod as a
+// whole without the feature gate, placeholders of alignd's mirror in place of devices. Errors: kIo;
+// kNotFound: the kubelet has no state file.
 Result<MovePlan> PlanImport(const AligndSide& alignd, const ImportRequest& request);
 
 }  // namespace alignd::moving

@@ -111,12 +111,21 @@ void ContainerAdopter::AddUnmarked(const RuntimeListing& listing,
                                    const admission::NodeState& state) {
   std::set<ContainerKey> known;
   for (const Pending& pending : questions_->pending) known.insert(pending.container.key);
+  std::set<std::string> marked;
+  for (const RuntimeListing::Marked& container : listing.marked) marked.insert(container.id);
   for (const RuntimeListing::Container& listed : listing.containers) {
     if (!HasAny(state, listed.key) || !known.insert(listed.key).second) continue;
+    admission::AssignmentMark mark;
+    // With a mark that cannot be read, the state counts. Without one, it does not stay on one NUMA
+    // node.
+    const auto share = state.cpu.shares.find(listed.key);
+    if (share != state.cpu.shares.end() && marked.contains(listed.id)) mark.share = share->second;
+    const bool is_incomplete = admission::IsIncomplete(node_, state, listed.key, mark);
     questions_->pending.push_back({.container = {.id = listed.id,
                                                  .key = listed.key,
                                                  .pod = registry_.PodName(listed.key.pod_uid),
-                                                 .mark = {}},
+                                                 .mark = std::move(mark)},
+                                   .is_incomplete = is_incomplete,
                                    .asks_cpus = state.cpu.Find(listed.key) != nullptr});
   }
 }

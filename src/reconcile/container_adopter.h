@@ -55,7 +55,7 @@ class ContainerAdopter {
  private:
   struct Pending {
     admission::MarkedContainer container;
-    bool is_incomplete = false;  // the state lacks what its mark says
+    bool is_incomplete = false;  // the state lacks what its mark says, or says another thing
     bool asks_cpus = false;      // it has CPUs in the state or by its mark
     std::string cgroup{};        // its path; empty: not known
     std::string why_not{};       // an error of the runtime, which did not say where it is

@@ -24,6 +24,9 @@ inline constexpr int64_t kMillisPerCpu = 1000;
 // whichever is more.
 int64_t SharesOn(const CpuState& state, int numa_id);
 
+// The same of one pod, on all NUMA nodes.
+int64_t SharesOf(const CpuState& state, const std::string& pod_uid);
+
 // The CPUs on the NUMA node that can back them: online ones of the default set, without reserved
 // ones.
 CpuSet BackingOn(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
@@ -36,9 +39,6 @@ int64_t BackedOn(const CpuState& state, int numa_id);
 // the NUMA node assigned besides.
 bool FitsOn(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
             const ContainerKey& key, const NodeShare& share, int64_t exclusive = 0);
-
-// The same of one pod, on all NUMA nodes.
-int64_t SharesOf(const CpuState& state, const std::string& pod_uid);
 
 // Adds shares that were saved apart from the CPUs: of each NUMA node all, or none if the default
 // set does not back them all, or one is of a container with exclusive CPUs. Returns the ids of

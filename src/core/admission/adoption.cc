@@ -193,48 +193,62 @@ void AdoptDevices(const std::vector<MarkedContainer>& containers, Adoption& adop
   }
 }
 
-// Whether the mark says that the container stays on one NUMA node, and the state does not, or says
-// that it is another one. It does not move while it runs, and its request does not change.
+// Whether the state says of a container that runs without exclusive CPUs that it stays on another
+// NUMA node than its mark says, or the one that it stays and the other that it does not. It does
+// not move while it runs, and its request does not change.
 bool HasOtherShare(const cpumanager::CpuState& state, const ContainerKey& key,
                    const AssignmentMark& mark) {
-  if (!mark.share || state.Find(key) != nullptr) return false;
+  if (state.Find(key) != nullptr) return false;
   const auto share = state.shares.find(key);
-  return share == state.shares.end() || share->second != *mark.share;
+  if (share == state.shares.end()) return mark.share.has_value();
+  return mark.share != share->second;
 }
 
-// What the file has of a running container with another mark is not true. A container that the NUMA
-// node has too little for now, or on a node where pods can no longer ask for it, runs on the whole
-// shared pool. CPUs that are offline count: they come back, and a container does not lose its place
-// to them before a restart.
+// CPUs that are offline count: they come back, and a container does not lose its place to them
+// before a restart.
+bool MayHaveShare(const Node& node, const cpumanager::CpuState& state, const ContainerKey& key,
+                  const cpumanager::NodeShare& share) {
+  cpumanager::CpuState all_online = state;
+  all_online.default_set |= state.offline_shared;
+  return cpumanager::FitsOn(node.machine, *node.cpu, all_online, key, share);
+}
+
+// A container that runs has what its mark says, whatever the file says of it. If the NUMA node has
+// too little for that now, or pods can no longer ask for it there, it runs on the whole shared
+// pool. Those for which the file says the same come first. What the file has of a container that
+// does not run counts last: the file can be of before others were started.
 void AdoptShares(const Node& node, const std::vector<MarkedContainer>& containers,
                  Adoption& adoption, Texts& texts) {
   cpumanager::CpuState& state = adoption.next.cpu;
-  erase_if(state.shares, [&](const auto& entry) {
-    return state.Find(entry.first) != nullptr || state.withheld.contains(entry.first);
-  });
+  auto saved = std::exchange(state.shares, {});
   if (!node.cpu || !MayShareNodeAnywhere(node)) return;
-  for (const MarkedContainer& container : containers) {
-    if (!container.runs || !HasOtherShare(state, container.key, container.mark)) continue;
-    state.shares.erase(container.key);
-  }
-  for (size_t i = 0; i < containers.size(); ++i) {
-    const MarkedContainer& container = containers[i];
-    const std::optional<cpumanager::NodeShare>& share = container.mark.share;
-    const bool is_free = state.Find(container.key) == nullptr &&
-                         !state.withheld.contains(container.key) &&
-                         !state.shares.contains(container.key);
-    if (!share || !container.runs || !is_free) continue;
-    cpumanager::CpuState all_online = state;
-    all_online.default_set |= state.offline_shared;
-    if (cpumanager::FitsOn(node.machine, *node.cpu, all_online, container.key, *share)) {
+  const auto is_free = [&state](const ContainerKey& key) {
+    return state.Find(key) == nullptr && !state.withheld.contains(key);
+  };
+  for (const bool is_saved : {true, false}) {
+    for (size_t i = 0; i < containers.size(); ++i) {
+      const MarkedContainer& container = containers[i];
+      const std::optional<cpumanager::NodeShare>& share = container.mark.share;
+      if (!share || !container.runs || !is_free(container.key)) continue;
+      const auto entry = saved.find(container.key);
+      if ((entry != saved.end() && entry->second == *share) != is_saved) continue;
+      const std::string numa_node = "NUMA node " + std::to_string(share->numa_id);
+      if (!MayHaveShare(node, state, container.key, *share)) {
+        adoption.unknown.push_back({container.id, container.key, container.pod,
+                                    "it runs on all CPUs of the shared pool: " + numa_node +
+                                        ", on which it stayed, no longer has CPUs for what it "
+                                        "requests"});
+        continue;
+      }
       state.shares[container.key] = *share;
-      AddToList("shared CPUs of NUMA node " + std::to_string(share->numa_id), texts[i]);
-    } else {
-      adoption.unknown.push_back(
-          {container.id, container.key, container.pod,
-           "it runs on all CPUs of the shared pool: NUMA node " + std::to_string(share->numa_id) +
-               ", on which it stayed, no longer has CPUs for what it requests"});
+      if (!is_saved) AddToList("shared CPUs of " + numa_node, texts[i]);
     }
+  }
+  for (const MarkedContainer& container : containers) {
+    if (container.runs) saved.erase(container.key);
+  }
+  for (const auto& [key, share] : saved) {
+    if (is_free(key) && MayHaveShare(node, state, key, share)) state.shares[key] = share;
   }
 }
 

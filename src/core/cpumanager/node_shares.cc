@@ -117,6 +117,7 @@ std::set<int> TakeShares(const Machine& machine, const StaticPolicy& policy,
     }
   }
   for (const int numa_id : nodes) {
+    if (left.contains(numa_id)) continue;
     const int64_t backing = BackingOn(machine, policy, state, numa_id).Count();
     if (BackedOn(with, numa_id) > backing) left.insert(numa_id);
   }

@@ -91,7 +91,8 @@ Result<Done> CheckZone(const TopologyObject& object, const nrt::Zone& zone,
   const nrt::Amount amount = AmountIn(zone, "cpu");
   const auto cpus_per_core = static_cast<uint64_t>(free ? free->cpus_per_core : 1);
   const uint64_t beside = backing.cpus - backing.core_cpus;
-  const bool has_others = beside <= amount.capacity - backing.cpus;  // of these cores
+  // Each of these cores has another CPU.
+  const bool has_others = beside <= (amount.capacity - backing.cpus) * (cpus_per_core - 1);
   if (backing.core_cpus % cpus_per_core != 0 || !has_others) {
     return BadAttribute(object, zone, nrt::kBackingCoreCpusAttribute);
   }

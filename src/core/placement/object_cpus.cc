@@ -71,7 +71,8 @@ class CpuMaker {
     uint64_t reserved = cpus.capacity - cpus.allocatable;
     uint64_t assigned = cpus.allocatable - in_pool;
     for (uint64_t i = 0; i < in_cores; ++i) Add(Use::kFree);
-    for (uint64_t beside = in_pool - in_cores; beside > 0;) {
+    uint64_t beside = cpus_per_core_ > 1 ? in_pool - in_cores : 0;
+    while (beside > 0 && reserved + assigned > 0) {
       const bool is_reserved = reserved > 0;
       Add(is_reserved ? Use::kReserved : Use::kAssigned);
       --(is_reserved ? reserved : assigned);

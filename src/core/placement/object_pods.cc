@@ -41,7 +41,9 @@ bool IsUnused(const TopologyObject& object) {
 // Whether a node with that configuration assigns something to a container of the pod that runs.
 bool IsAssignedSomething(const TopologyObject& object, const ObjectConfig& config, const Pod& pod) {
   if (config.assigns_memory && IsPinned(pod)) return true;
-  if (config.shares_nodes && pod.policies.shared_on_one_node) return true;
+  const bool stays = pod.policies.shared_on_one_node ||
+                     DefaultPoliciesFor(config.parsed, pod.name_space).shared_on_one_node;
+  if (config.shares_nodes && stays) return true;
   if (HasPodLevelResources(pod)) return config.assigns_cpus || config.assigns_memory;
   const auto has_devices = [&](const std::string& resource) {
     return std::ranges::any_of(object.zones, [&](const noderesourcetopology::Zone& zone) {

@@ -307,7 +307,7 @@ TEST_F(SharedNode, IsAdoptedFromItsMark) {
 
 // A file of an earlier time says that it is on another NUMA node.
 TEST_F(SharedNode, IsWhereItsMarkSays) {
-  ASSERT_EQ(Place(none_, Sharing("a", "3500m")), "4-7");
+  ASSERT_EQ(Place(none_, Sharing("a", "2500m")), "4-7");
   const ContainerKey key{"a", "app"};
   MarkedContainer running{
       .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};
@@ -320,6 +320,68 @@ TEST_F(SharedNode, IsWhereItsMarkSays) {
   EXPECT_EQ(Adopt(none_, wrong, {}, {running}).next, right);
   running.runs = false;
   EXPECT_EQ(Adopt(none_, wrong, {}, {running}).next, wrong);
+}
+
+// Another alignd, which does not read the file, has started one while the other did not run.
+TEST_F(SharedNode, OneThatDoesNotRunYieldsToOneThatRuns) {
+  NodeState saved = state_;
+  const ContainerKey ended{"p", "ended"};
+  saved.cpu.shares[{"p", "app"}] = {.numa_id = 0, .millis = 1000};
+  saved.cpu.shares[ended] = {.numa_id = 0, .millis = 2000};
+  NodeState now = state_;
+  const ContainerKey key{"r", "app"};
+  now.cpu.shares[{"p", "app"}] = {.numa_id = 0, .millis = 1000};
+  now.cpu.shares[key] = {.numa_id = 0, .millis = 2000};
+  std::vector<MarkedContainer> running;
+  for (const auto& [one, share] : now.cpu.shares) {
+    running.push_back(
+        {.id = one.pod_uid, .key = one, .pod = "", .mark = MarkOf(now, one, /*is_init=*/false)});
+  }
+  EXPECT_TRUE(IsIncomplete(none_, saved, key, running.back().mark));
+  const Adoption adoption = Adopt(none_, saved, {}, running);
+  EXPECT_EQ(adoption.next, now);
+  EXPECT_TRUE(adoption.unknown.empty());
+  ASSERT_EQ(adoption.adopted.size(), 1U);
+  EXPECT_EQ(adoption.adopted[0].text, "shared CPUs of NUMA node 0");
+  // With enough for both, it keeps its place.
+  saved.cpu.shares[ended].millis = 0;
+  now.cpu.shares[ended] = saved.cpu.shares.at(ended);
+  EXPECT_EQ(Adopt(none_, saved, {}, running).next, now);
+}
+
+// All files are of an earlier time: another pod has had its CPUs exclusively since.
+TEST_F(SharedNode, WhatExclusiveCpusDoNotLeaveIsNotTakenFromTheFile) {
+  const ContainerKey key{"c", "app"};
+  NodeState saved = state_;
+  saved.cpu.shares[key] = {.numa_id = 1, .millis = 2000};
+  ASSERT_EQ(Place(none_, Exclusive("q", "6")), "1-2,4-7");
+  const ContainerKey other{"q", "app"};
+  const MarkedContainer exclusive{.id = "c2",
+                                  .key = other,
+                                  .pod = "default/q",
+                                  .mark = MarkOf(state_, other, false),
+                                  .record = {1, 2, 4, 5, 6, 7}};
+  const Adoption ended = Adopt(none_, saved, {}, {exclusive});
+  EXPECT_EQ(ended.next, state_);
+  EXPECT_TRUE(ended.unknown.empty());
+  // It runs as well.
+  const MarkedContainer running{
+      .id = "c1", .key = key, .pod = "default/c", .mark = MarkOf(saved, key, false)};
+  const Adoption both = Adopt(none_, saved, {}, {exclusive, running});
+  EXPECT_EQ(both.next, state_);
+  ASSERT_EQ(both.unknown.size(), 1U);
+  EXPECT_EQ(both.unknown[0].id, "c1");
+}
+
+// It was created again while its pod could not ask.
+TEST_F(SharedNode, EndsWhereARunningContainerHasNoMarkOfIt) {
+  const ContainerKey key{"k", "app"};
+  const NodeState without = state_;
+  state_.cpu.shares[key] = {.numa_id = 1, .millis = 2000};
+  const MarkedContainer unmarked{.id = "c1", .key = key, .pod = "default/k", .mark = {}};
+  EXPECT_TRUE(IsIncomplete(none_, state_, key, unmarked.mark));
+  EXPECT_FALSE(IsIncomplete(none_, without, key, unmarked.mark));
+  EXPECT_EQ(Adopt(none_, state_, {}, {unmarked}).next, without);
 }
 
 // A file of an earlier time says that a container of the pool is where one with CPUs of its own

@@ -169,6 +169,45 @@ TEST(SharesFileCrash, LosesNoneThatFits) {
   }
 }
 
+// When pods can ask again, it would be out of date.
+TEST(SharesFileStart, RemovesItWhereNoPodsCanAsk) {
+  const admission::Node node = NodeWhere(true);
+  const admission::Node without = NodeWhere(false);
+  admission::NodeState state = admission::NodeState::Initial(node);
+  state.cpu.shares[{"p", "app"}] = {.numa_id = 1, .millis = 1000};
+  const testing::FakeTree tree;
+  const StatePaths paths{tree.root() / "state", tree.root() / "plugins"};
+  CheckpointStore store(paths);
+  ASSERT_TRUE(store.Load(node).ok());
+  ASSERT_TRUE(store.Save(node, state).ok());
+  ASSERT_TRUE(CheckpointStore(paths).Load(without).ok());
+  EXPECT_FALSE(std::filesystem::exists(paths.SharesFile()));
+  EXPECT_TRUE(CheckpointStore(paths).Load(node)->cpu.shares.empty());
+  // Also one that cannot be read.
+  std::ofstream(paths.SharesFile()) << "{";
+  EXPECT_FALSE(CheckpointStore(paths).Load(node).ok());
+  EXPECT_TRUE(CheckpointStore(paths).Load(without).ok());
+  EXPECT_FALSE(std::filesystem::exists(paths.SharesFile()));
+}
+
+// The CPU file is read, and written anew.
+TEST(SharesFileStart, UsesItWhenCpusWereAdded) {
+  const admission::Node node = NodeWhere(true);
+  admission::NodeState state = admission::NodeState::Initial(node);
+  state.cpu.shares[{"p", "app"}] = {.numa_id = 1, .millis = 1000};
+  state.cpu.default_set -= CpuSet{7};
+  const testing::FakeTree tree;
+  const StatePaths paths{tree.root() / "state", tree.root() / "plugins"};
+  CheckpointStore store(paths);
+  ASSERT_TRUE(store.Load(node).ok());
+  ASSERT_TRUE(store.Save(node, state).ok());
+  state.cpu.default_set |= CpuSet{7};
+  const Result<admission::NodeState> loaded =
+      CheckpointStore(paths).Load(node, OnBadState::kRebuild);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
+  EXPECT_EQ(*loaded, state);
+}
+
 // It lacks what the CPU file had, which decides what fits.
 TEST(SharesFileCrash, IsNotUsedWithoutTheCpuFile) {
   const admission::Node node = NodeWhere(true);

@@ -162,5 +162,58 @@ TEST(ObjectBacking, ARunningPodContradictsAnUnusedObject) {
   EXPECT_EQ(asked(pod), "fits");
 }
 
+// It does not ask itself: the pods of its namespace have it by default.
+TEST(ObjectBacking, ARunningPodWithTheDefaultContradictsAnUnusedObject) {
+  Json object = ForeignObject();
+  for (size_t zone = 0; zone < 2; ++zone) {
+    for (Json& resource : object["zones"][zone]["resources"]) {
+      resource["available"] = resource["allocatable"];
+    }
+    SetBacking(zone, "0m", zone == 0 ? "9" : "10", object);
+  }
+  Json pod = BoundJson("a");
+  pod["spec"]["containers"][0]["resources"] = {{"requests", {{"cpu", "1500m"}}}};
+  const auto asked = [&](const std::string& name_space) {
+    const std::string config =
+        R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":)"
+        R"("single-numa-node","namespacePolicies":[{"namespaces":[")" +
+        name_space + R"("],"podPolicies":[],"defaults":{"shared-cpus":"single-numa-node"}}]})";
+    return ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), pod}, config),
+                        {{"cpu", "1"}, {"memory", "1Gi"}});
+  };
+  EXPECT_TRUE(HasPart(asked("default"), "pod default/a runs, and the object has no fingerprint"))
+      << asked("default");
+  EXPECT_EQ(asked("other"), "fits");
+}
+
+// With one CPU in each core, none is beside another one. The numbers fit each other without that.
+TEST(ObjectBacking, CpusBesideOthersInCoresOfOneCpuAreRefused) {
+  const auto asked = [](const std::string& core_cpus) {
+    Json object = ForeignObject();
+    object["attributes"].push_back({{"name", "alignd.io/cpusPerCore"}, {"value", "1"}});
+    SetBacking(0, "1000m", "6", object);
+    SetBacking(1, "0m", "10", object);
+    const auto add = [&object](size_t zone, const std::string& name, const std::string& value) {
+      object["zones"][zone]["attributes"].push_back({{"name", name}, {"value", value}});
+    };
+    add(0, "alignd.io/freeCoreCpus", "5");
+    add(0, "alignd.io/backingCoreCpus", core_cpus);
+    add(1, "alignd.io/freeCoreCpus", "10");
+    add(1, "alignd.io/backingCoreCpus", "10");
+    SetFingerprint({}, object);
+    return ObjectAnswer(
+        NodeFromObjects(
+            {object, NodeJsonOf("w1")},
+            R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":)"
+            R"("single-numa-node","podPolicies":["sharedNUMANode"],)"
+            R"("cpuManagerPolicyOptions":{"full-pcpus-only":"true"}})"),
+        {});
+  };
+  EXPECT_TRUE(
+      HasPart(asked("5"), "zone node-0: attribute alignd.io/backingCoreCpus: \"5\" cannot be"))
+      << asked("5");
+  EXPECT_EQ(asked("6"), "fits");  // one of the six is held back
+}
+
 }  // namespace
 }  // namespace alignd::placement

@@ -331,8 +331,8 @@ TEST(PlannedNode, LeavesOpenWhereRunningPodsShareCpus) {
   pod.pod.policies.shared_on_one_node = true;
   ASSERT_TRUE(other.AddRunning(pod).ok());
   EXPECT_EQ(TextOf(other.Place(Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}})))
-                .find("undecided by scheduler: podPolicies of the node has sharedNUMANode, and no "
-                      "state file says"),
+                .find("undecided by scheduler: podPolicies or namespacePolicies of the node has "
+                      "sharedNUMANode or shared-cpus, and no state file says"),
             0U);
 }
 
