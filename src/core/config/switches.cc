@@ -223,8 +223,8 @@ Result<Done> ReadFeatureGates(const View& top, KubeletConfig& config) {
   const Result<std::optional<View>> gates = top.Find("featureGates");
   if (!gates.ok()) return gates.error();
   if (!*gates) return Done{};
-  for (const std::string gate :
-       {"AllAlpha", "AllBeta", "PodLevelResources", "PodLevelResourceManagers"}) {
+  for (const std::string gate : {"AllAlpha", "AllBeta", "DRANodeAllocatableResources",
+                                 "PodLevelResources", "PodLevelResourceManagers"}) {
     const Result<std::optional<View>> member = (*gates)->Find(gate);
     if (!member.ok()) return member.error();
     if (!*member) continue;
