@@ -15,6 +15,7 @@
 #include "alignd/config/kubelet_config.h"
 #include "allocation/current_assignment.h"
 #include "allocation/decision.h"
+#include "allocation/memory_resize.h"
 #include "allocation/operation.h"
 #include "allocation/plugin_needs.h"
 #include "allocation/reservation.h"
@@ -94,7 +95,7 @@ void AllocationManager::Start(Caller caller) {
     return caller.done(sound.error());
   }
   caller.request.pod = AsDecided(node_, ledger_.state(), std::move(caller.request.pod));
-  if (PodLevelResourceManagersOn(node_.config)) notes_.NoteQuota(node_, caller.request.pod);
+  if (PodLevelResourceManagersOn(node_.config)) notes_.NotePodLevel(node_, caller.request.pod);
   DropUnwantedRefusal(caller.request.pod.uid);
   if (const auto resize = resizes_.find(caller.request.pod.uid); resize != resizes_.end()) {
     return resize->second.behind.push_back(std::move(caller));
@@ -133,6 +134,9 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
   const Pod& pod = request.pod;
   const ContainerKey wanted{pod.uid, request.wanted};
   if (auto refusal = RefuseResize(ledger_.state(), pod, request.wanted, resizes_exclusive_cpus_)) {
+    return Outcome(*refusal);
+  }
+  if (auto refusal = RefuseMemoryResize(node_, ledger_.state(), pod, request.wanted)) {
     return Outcome(*refusal);
   }
   notes_.SawPod(pod);

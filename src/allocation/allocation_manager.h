@@ -97,7 +97,7 @@ class AllocationManager final : public InventorySink {
   // container has no exclusive CPUs any more, or if alignd stops.
   void Resize(Pod pod, std::string container, int64_t count, ResizeDone done);
 
-  // Whether another number of exclusive CPUs is not refused in any case.
+  // False: another number of exclusive CPUs is refused.
   bool resizes_exclusive_cpus() const { return resizes_exclusive_cpus_; }
 
   // A caller has set `cancelled`: its request waits no longer, for a plugin, for the kubelet's
@@ -184,14 +184,16 @@ class AllocationManager final : public InventorySink {
   const DecisionLog& decisions() const { return decisions_; }
   // `observer` must not block: it is called by the decision thread, too.
   void OnDecision(std::function<void()> observer) { decisions_.OnChange(std::move(observer)); }
-
   // The pods whose last request was not admitted. Thread-safe.
   const PendingPods& pending_pods() const { return pending_pods_; }
 
-  // The names of the pod's init containers (not sidecars), as far as requests since the start have
-  // shown them. Thread-safe.
+  // As PodNotes, as far as requests since the start have shown the pod. Thread-safe.
   std::set<std::string> InitContainers(const std::string& pod_uid) const {
     return notes_.InitContainers(pod_uid);
+  }
+  // Noted only with the feature gate PodLevelResourceManagers.
+  std::optional<bool> HasPodLevelResources(const std::string& pod_uid) const {
+    return notes_.HasPodLevelResources(pod_uid);
   }
 
   // What is to be done with the CFS quota of the pod's own cgroup. Thread-safe.
@@ -199,7 +201,6 @@ class AllocationManager final : public InventorySink {
 
   // Records that the pod could not be decided about because the request is faulty. Thread-safe.
   void NoteFault(const Pod& pod, const Error& why);
-
   // Records that a change of the pod was refused. `source`: what asked for it. Thread-safe.
   void NoteRefusal(const Pod& pod, const std::string& source, const Refusal& why);
 
@@ -213,7 +214,6 @@ class AllocationManager final : public InventorySink {
   void SetResource(std::string name, devicemanager::Resource resource) override {
     Announce(name, std::move(resource));
   }
-  // Containers keep the devices that they are assigned.
   void RemoveResource(const std::string& name) override { Announce(name, std::nullopt); }
 
  private:

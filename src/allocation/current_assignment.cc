@@ -141,32 +141,58 @@ std::string NameOrUid(const Pod& pod) {
   return pod.name.empty() ? pod.uid : pod.name_space + "/" + pod.name;
 }
 
+namespace {
+
+// "has 1 exclusive CPU (3)"
+std::string HasExclusive(const CpuSet& exclusive) {
+  return "has " + std::to_string(exclusive.Count()) +
+         (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
+         exclusive.ToString() + ")";
+}
+
+}  // namespace
+
 Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
                       const std::string& asked, bool resizes) {
   const std::string count = std::to_string(exclusive.Count());
-  const std::string has = "has " + count +
-                          (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
-                          exclusive.ToString() + "), ";
+  const std::string has = HasExclusive(exclusive) + ", ";
   if (resizes) {
     return RefusedResize(
         pod, container,
         has + "and only a whole number of CPUs can replace them: asked for " + asked,
         "request a whole number of CPUs; or delete the pod and create it with the CPUs that it "
-        "needs; its memory can be resized");
+        "needs");
   }
   return RefusedResize(
       pod, container,
       has + "and their number cannot change while its pod lives: asked for " + asked,
       "delete the pod and create it with the CPUs that it needs, or let the container ask for " +
-          count + " again; its memory can be resized");
+          count + " again");
+}
+
+Refusal RefusedPodLevelResize(const std::string& pod, const std::string& container,
+                              const CpuSet& exclusive, const std::string& asked, bool is_known) {
+  const std::string new_pod = "delete the pod and create it with the CPUs that it needs";
+  if (is_known) {
+    return RefusedResize(pod, container,
+                         HasExclusive(exclusive) +
+                             " in a pod with pod-level resources, and their number cannot change "
+                             "while the pod lives: asked for " +
+                             asked,
+                         new_pod);
+  }
+  return RefusedResize(
+      pod, container,
+      HasExclusive(exclusive) +
+          ", and whether its pod has pod-level resources is not known: asked for " + asked,
+      "turn on the kubelet's feature gate PodsAPI, so that alignd can read the pod, or " + new_pod);
 }
 
 Refusal RefusedPodResize(const std::string& pod, const CpuSet& whole, const std::string& asked) {
   const std::string fault =
       "has CPUs " + whole.ToString() +
       " as a whole, and their number cannot change while it lives: asked for " + asked;
-  const std::string remedy =
-      "delete the pod and create it with the CPUs that it needs; its memory can be resized";
+  const std::string remedy = "delete the pod and create it with the CPUs that it needs";
   return {kResizeRefused,
           "pod " + pod + " " + fault + ". Nothing was changed. D" + remedy.substr(1), fault,
           remedy};
@@ -190,8 +216,7 @@ std::optional<Refusal> RefuseOtherShare(const std::string& pod, const std::strin
       pod, container,
       "stays on NUMA node " + std::to_string(share.numa_id) + " with " + CpusText(share.millis) +
           ", and its cpu request cannot change while its pod lives: asked for " + CpusText(millis),
-      "delete the pod and create it with the CPUs that it needs; its limits and its memory can be "
-      "resized");
+      "delete the pod and create it with the CPUs that it needs; its cpu limit can be resized");
 }
 
 Refusal InPod(Refusal refusal, const std::string& pod, const std::string& container) {
@@ -231,6 +256,7 @@ void ForEachOtherCount(const admission::NodeState& state, const Pod& pod, const 
 std::optional<WantedResize> FindResize(const admission::NodeState& state, const Pod& pod,
                                        const std::string& wanted) {
   std::optional<WantedResize> first;
+  if (pod.pod_level_managers == PodLevelManagers::kContainers) return first;  // not resized
   ForEachOtherCount(state, pod, wanted, [&](const Container& container, const CpuSet&) {
     const int64_t count = ExclusiveCpus(pod, container);
     if (!first && count > 0) first = WantedResize{container.name, count};
@@ -249,12 +275,16 @@ std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod
   }
   ForEachOtherCount(state, pod, wanted, [&](const Container& container, const CpuSet& assigned) {
     const bool is_exclusive = ExclusiveCpus(pod, container) > 0;
-    if (first || (resizes && is_exclusive)) return;
+    // Parts of what a pod has as a whole: admission::Resize refuses them.
+    const bool is_pod_level = pod.pod_level_managers == PodLevelManagers::kContainers;
+    if (first || (resizes && is_exclusive && !is_pod_level)) return;
     const Quantity* const cpus = Find(container.resources.requests, "cpu");
     // A whole number is not exclusive if the pod is not Guaranteed or has resources of its own.
     const std::string asked = CpusText(cpus == nullptr ? 0 : cpus->MilliValue()) +
                               (is_exclusive ? "" : ", which are not exclusive");
-    first = ResizeRefusal(NameOrUid(pod), container.name, assigned, asked, resizes);
+    first = is_pod_level ? RefusedPodLevelResize(NameOrUid(pod), container.name, assigned, asked,
+                                                 /*is_known=*/true)
+                         : ResizeRefusal(NameOrUid(pod), container.name, assigned, asked, resizes);
   });
   return first;
 }

@@ -77,6 +77,11 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
 Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
                       std::string remedy);
 
+// The refusal of another number of exclusive CPUs for a container of a pod with pod-level
+// resources. Without `is_known`, the pod may have them. `pod`, `asked`: as above.
+Refusal RefusedPodLevelResize(const std::string& pod, const std::string& container,
+                              const CpuSet& exclusive, const std::string& asked, bool is_known);
+
 // The refusal to resize what a pod has as a whole. `asked`: for example "4 CPUs".
 Refusal RefusedPodResize(const std::string& pod, const CpuSet& whole, const std::string& asked);
 

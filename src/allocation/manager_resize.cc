@@ -12,6 +12,7 @@
 #include "alignd/admission/resize.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/current_assignment.h"
+#include "allocation/memory_resize.h"
 #include "allocation/operation.h"
 #include "allocation/reservation.h"
 #include "allocation/state_limits.h"
@@ -136,7 +137,8 @@ bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
   const Pod& pod = caller.request.pod;
   const std::optional<WantedResize> wanted =
       FindResize(ledger_.state(), pod, caller.request.wanted);
-  if (!wanted) return false;
+  if (!wanted || RefuseMemoryResize(node_, ledger_.state(), pod, caller.request.wanted))
+    return false;
   if (pending) {
     operations_.at(pod.uid)->behind.push_back(std::move(caller));
     return true;

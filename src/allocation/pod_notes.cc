@@ -44,16 +44,23 @@ std::set<std::string> PodNotes::InitContainers(const std::string& pod_uid) const
   return names == init_.end() ? std::set<std::string>() : names->second;
 }
 
-void PodNotes::NoteQuota(const admission::Node& node, const Pod& pod) {
+void PodNotes::NotePodLevel(const admission::Node& node, const Pod& pod) {
   if (!pod.is_complete) return;
   const MutexLock lock(mutex_);
   keeps_quota_[pod.uid] = admission::KeepsPodQuota(node, pod);
+  has_pod_level_[pod.uid] = alignd::HasPodLevelResources(pod);
 }
 
 std::optional<bool> PodNotes::KeepsQuota(const std::string& pod_uid) const {
   const MutexLock lock(mutex_);
   const auto keeps = keeps_quota_.find(pod_uid);
   return keeps == keeps_quota_.end() ? std::nullopt : std::optional(keeps->second);
+}
+
+std::optional<bool> PodNotes::HasPodLevelResources(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  const auto has = has_pod_level_.find(pod_uid);
+  return has == has_pod_level_.end() ? std::nullopt : std::optional(has->second);
 }
 
 void PodNotes::Admitted(const Pod& pod) {
@@ -82,6 +89,7 @@ void PodNotes::Forget(const std::string& pod_uid) {
   const MutexLock lock(mutex_);
   init_.erase(pod_uid);
   keeps_quota_.erase(pod_uid);
+  has_pod_level_.erase(pod_uid);
 }
 
 void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {

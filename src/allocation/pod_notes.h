@@ -27,7 +27,8 @@ enum class PodQuota {
 };
 
 // Each entry stays until its pod is forgotten, also if the pod was refused. One thread at a time,
-// except for InitContainers and KeepsQuota.
+// except for
+// InitContainers, KeepsQuota and HasPodLevelResources.
 class PodNotes {
  public:
   // Keeps the pod if it has init containers.
@@ -38,11 +39,12 @@ class PodNotes {
   // shown them. Thread-safe.
   std::set<std::string> InitContainers(const std::string& pod_uid) const EXCLUDES(mutex_);
 
-  // Notes whether the pod keeps its quota (admission::KeepsPodQuota), if all of its containers are
-  // known.
-  void NoteQuota(const admission::Node& node, const Pod& pod) EXCLUDES(mutex_);
-  // Whether it keeps its quota; nullopt: not known. Thread-safe.
+  // Notes whether the pod has pod-level resources and whether it keeps its quota
+  // (admission::KeepsPodQuota), if all of its containers are known.
+  void NotePodLevel(const admission::Node& node, const Pod& pod) EXCLUDES(mutex_);
+  // nullopt: not known. Thread-safe.
   std::optional<bool> KeepsQuota(const std::string& pod_uid) const EXCLUDES(mutex_);
+  std::optional<bool> HasPodLevelResources(const std::string& pod_uid) const EXCLUDES(mutex_);
 
   // The assignments of all containers of the pod are saved.
   void Admitted(const Pod& pod);
@@ -66,6 +68,7 @@ class PodNotes {
   mutable Mutex mutex_;
   std::map<std::string, std::set<std::string>> init_ GUARDED_BY(mutex_);  // names by UID
   std::map<std::string, bool> keeps_quota_ GUARDED_BY(mutex_);            // by UID
+  std::map<std::string, bool> has_pod_level_ GUARDED_BY(mutex_);          // of the same pods
 };
 
 }  // namespace alignd::allocation

@@ -1,21 +1,22 @@
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "alignd/config/kubelet_config.h"
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
+#include "allocation/memory_resize.h"
 #include "cri/claimed_devices.h"
 #include "cri/find_named.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
+#include "cri/requested_sizes.h"
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
 #include "podsource/cri_sizes.h"
@@ -26,54 +27,6 @@ namespace alignd::cri {
 namespace {
 
 namespace v1 = runtime::v1;
-
-constexpr int64_t kDefaultPeriod = 100'000;  // microseconds; what a period of 0 means
-constexpr int64_t kMillisPerWholeCpu = 1000;
-
-// The number of thousandths of a CPU that this update gives a container of a Guaranteed pod;
-// nullopt if the update does not say. The limit of such a container is its request. A kubelet sends
-// all sizes each time, also when only one of them changes. Where it sets no quota (cpuCFSQuota:
-// false, or exclusive CPUs of its own), the shares say it. Other callers send shares alone, which
-// gives no container more CPUs.
-// Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources.
-std::optional<int64_t> RequestedMillis(v1::LinuxContainerResources resources) {
-  if (const auto file = resources.unified().find("cpu.max"); file != resources.unified().end()) {
-    std::istringstream text(file->second);  // "QUOTA PERIOD", "QUOTA" or "max"
-    int64_t quota = 0;
-    int64_t period = kDefaultPeriod;
-    if (text >> quota) {
-      text >> period;
-      resources.set_cpu_quota(quota);
-      resources.set_cpu_period(period);
-    } else {
-      resources.set_cpu_quota(kNoQuota);
-    }
-  }
-  if (resources.cpu_quota() > 0) {
-    if (resources.cpu_period() <= 0) resources.set_cpu_period(kDefaultPeriod);
-    return podsource::MillisFromQuota(resources);
-  }
-  const bool complete = resources.cpu_shares() > 0 && resources.memory_limit_in_bytes() > 0;
-  if (!complete) return std::nullopt;
-  return podsource::MillisFromShares(resources.cpu_shares());
-}
-
-// Whether a container with `count` exclusive CPUs keeps them. Shares have a maximum, above which
-// they say nothing.
-bool KeepsCount(const v1::LinuxContainerResources& resources, int count) {
-  const std::optional<int64_t> requested = RequestedMillis(resources);
-  if (!requested || *requested == count * kMillisPerWholeCpu) return true;
-  return resources.cpu_quota() <= 0 &&
-         resources.cpu_shares() == podsource::SharesFromMillis(count * kMillisPerWholeCpu);
-}
-
-// Whether the update says by shares alone that the container has as many CPUs as shares can say, or
-// more.
-bool SaysOnlyAtLeast(const v1::LinuxContainerResources& resources) {
-  const int64_t most = podsource::SharesFromMillis(std::numeric_limits<int64_t>::max());
-  return resources.cpu_quota() <= 0 && !resources.unified().contains("cpu.max") &&
-         resources.cpu_shares() >= most;
-}
 
 bool IsWhole(std::optional<int64_t> millis) {
   return millis && *millis > 0 && *millis % kMillisPerWholeCpu == 0;
@@ -109,9 +62,34 @@ class UpdateContainerResources final : public WaitingCall {
                .cancelled = cancelled(),
                .next =
                    [this](bool found, const Decide& next) {
-                     found ? CompareCpus(next) : ForwardUnchanged(next);
+                     found ? CompareMemory(next) : ForwardUnchanged(next);
                    }},
               std::move(decide));
+  }
+
+  // The limit of a container that is assigned memory is the amount that is booked, unless a
+  // ResourceClaim with memory adds to it (KEP-5517): then the container has had that limit since it
+  // was created.
+  void CompareMemory(const Decide& decide) {
+    const std::optional<int64_t> requested = RequestedMemory(request_.linux());
+    const std::optional<uint64_t> assigned =
+        allocation::AssignedMemory(context_.allocation.snapshot()->state, key_);
+    if (!context_.node.memory || !requested || !assigned ||
+        (*requested > 0 && static_cast<uint64_t>(*requested) == *assigned)) {
+      return CompareCpus(decide);
+    }
+    context_.runtime.FindSpec(id_, Next(&UpdateContainerResources::RefuseOtherMemory, decide));
+  }
+
+  // A limit that cannot be read is no reason to let the container have more than it is assigned.
+  void RefuseOtherMemory(Result<reconcile::ContainerSpec> spec, Decide decide) {
+    const int64_t requested = *RequestedMemory(request_.linux());
+    if (spec.ok() && spec->memory_limit == requested) return CompareCpus(decide);
+    const std::optional<uint64_t> limit =
+        requested > 0 ? std::optional(static_cast<uint64_t>(requested)) : std::nullopt;
+    Refuse(allocation::RefusedMemoryResize(context_.allocation.snapshot()->state, key_, PodName(),
+                                           limit),
+           decide);
   }
 
   void CompareCpus(const Decide& decide) {
@@ -151,7 +129,42 @@ class UpdateContainerResources final : public WaitingCall {
                                               allocation::CpusText(millis_), resizes),
                     decide);
     }
-    if (millis_ <= exclusive.Count() * kMillisPerWholeCpu) return ResizePod(PodWithName(), decide);
+    RefusePodLevel(decide);
+  }
+
+  // With the feature gate PodLevelResourceManagers, a pod with pod-level resources may have
+  // containers with exclusive CPUs of the node. These are not resized. One that has its CPUs as a
+  // whole is recognised by its assignment.
+  void RefusePodLevel(const Decide& decide) {
+    const bool is_whole = context_.allocation.snapshot()->state.cpu.pods.contains(key_.pod_uid);
+    if (is_whole || !PodLevelResourceManagersOn(context_.node.config)) return Allocate(decide);
+    if (const auto has = context_.allocation.HasPodLevelResources(key_.pod_uid)) {
+      return ResizeOrdinary(*has, decide);
+    }
+    auto sandbox = std::make_shared<v1::PodSandboxConfig>();
+    sandbox->mutable_metadata()->set_uid(key_.pod_uid);
+    context_.resources.Ask({std::move(sandbox), nullptr},
+                           Next(&UpdateContainerResources::PodLevelKnown, decide));
+  }
+
+  void PodLevelKnown(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+    const bool is_known = known.ok() && *known;
+    ResizeOrdinary(is_known ? std::optional(HasPodLevelResources((*known)->pod)) : std::nullopt,
+                   decide);
+  }
+
+  void ResizeOrdinary(std::optional<bool> has_pod_level, const Decide& decide) {
+    if (has_pod_level == false) return Allocate(decide);
+    Refuse(
+        allocation::RefusedPodLevelResize(PodName(), key_.container, CurrentAssignment().exclusive,
+                                          allocation::CpusText(millis_),
+                                          /*is_known=*/has_pod_level.has_value()),
+        decide);
+  }
+
+  void Allocate(const Decide& decide) {
+    const bool grows = millis_ > CurrentAssignment().exclusive.Count() * kMillisPerWholeCpu;
+    if (!grows) return ResizePod(PodWithName(), decide);
     FindClaimedOfPod(context_, PodWithName(), Next(&UpdateContainerResources::ResizePod, decide));
   }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "alignd/admission/resize.h"
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
+#include "allocation/memory_resize.h"
 #include "cri/find_named.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
@@ -44,15 +46,16 @@ class UpdatePodSandboxResources final : public WaitingCall {
   }
 
   // Before a pod grows, the kubelet makes this call, and changes nothing if it fails. So a resize
-  // of exclusive CPUs that is not possible is refused here: UpdateContainerResources would come
-  // when the pod's cgroup has its new size. The request has no container; the pod's source has.
+  // of exclusive CPUs or of assigned memory that is not possible is refused here:
+  // UpdateContainerResources would come when the pod's cgroup has its new size. The request has no
+  // container; the pod's source has.
   // Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_manager.go, doPodResizeAction.
   void AskSizes(const Decide& decide) {
     if (const std::optional<Refusal> refused = RefuseWhole()) {
       return decide(RefuseInPlaceResize(context_, {pod_uid_, ""}, *refused));
     }
     context_.conditions.ResizeSettled({pod_uid_, ""});  // of the pod as a whole
-    if (!MayResizeCpus()) return Forward(decide);
+    if (!MayResize()) return Forward(decide);
     auto sandbox = std::make_shared<v1::PodSandboxConfig>();
     sandbox->mutable_metadata()->set_uid(pod_uid_);
     context_.resources.Ask({std::move(sandbox), nullptr},
@@ -63,6 +66,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
   void TryResize(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     if (!known.ok() || !*known) return Forward(decide);
     Pod& pod = (*known)->pod;
+    pod.policies.sharing = context_.registry.SharingOfPod(pod_uid_);
     MarkHandler(context_, context_.registry.HandlerOfPod(pod_uid_), pod);
     const std::optional<RefusedContainer> refused = FirstRefused(pod);
     if (!refused) return Forward(decide);
@@ -96,30 +100,60 @@ class UpdatePodSandboxResources final : public WaitingCall {
     return NextStep(context_, this, step, std::move(decide));
   }
 
-  bool MayResizeCpus() const {
+  bool MayResize() const {
     const v1::LinuxContainerResources& resources = request_.resources();
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    const admission::NodeState& state = snapshot->state;
     const bool sets_cpus = resources.cpu_shares() > 0 || resources.cpu_quota() > 0;
-    return sets_cpus && context_.allocation.resizes_exclusive_cpus() &&
-           context_.allocation.snapshot()->state.cpu.assignments.contains(pod_uid_);
+    const bool sets_memory = resources.memory_limit_in_bytes() != 0;
+    return (sets_cpus && state.cpu.assignments.contains(pod_uid_)) ||
+           (sets_memory && state.memory.assignments.contains(pod_uid_));
   }
 
-  // The pod's CPUs as a whole are not resized. Its shares show its request.
+  // The CPUs and the memory of a pod as a whole are not resized. Its shares show its request.
   std::optional<Refusal> RefuseWhole() const {
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
-    const auto whole = snapshot->state.cpu.pods.find(pod_uid_);
+    const admission::NodeState& state = snapshot->state;
+    const std::string name = allocation::NameOrUid(NamedPod(context_, pod_uid_));
+    const auto whole = state.cpu.pods.find(pod_uid_);
     const int64_t shares = request_.resources().cpu_shares();
-    if (whole == snapshot->state.cpu.pods.end() || shares <= 0) return std::nullopt;
     constexpr int64_t kThousandths = 1000;
-    const int64_t millis = whole->second.Count() * kThousandths;
-    if (shares == podsource::SharesFromMillis(millis)) return std::nullopt;
-    return allocation::RefusedPodResize(allocation::NameOrUid(NamedPod(context_, pod_uid_)),
-                                        whole->second,
-                                        allocation::CpusText(podsource::MillisFromShares(shares)));
+    if (whole != state.cpu.pods.end() && shares > 0 &&
+        shares != podsource::SharesFromMillis(whole->second.Count() * kThousandths)) {
+      return allocation::RefusedPodResize(
+          name, whole->second, allocation::CpusText(podsource::MillisFromShares(shares)));
+    }
+    const std::optional<uint64_t> assigned = allocation::AssignedMemory(state, pod_uid_);
+    const int64_t memory = request_.resources().memory_limit_in_bytes();
+    // The limit may contain the pod's overhead.
+    const int64_t overhead = std::max<int64_t>(request_.overhead().memory_limit_in_bytes(), 0);
+    if (!context_.node.memory || !assigned || memory <= 0) return std::nullopt;
+    const auto bytes = static_cast<uint64_t>(memory);
+    if (bytes == *assigned || bytes == *assigned + static_cast<uint64_t>(overhead)) {
+      return std::nullopt;
+    }
+    return allocation::RefusedMemoryResize(state, pod_uid_, name, bytes);
+  }
+
+  // What UpdateContainerResources would refuse in any case.
+  std::optional<RefusedContainer> FirstImpossible(const Pod& pod) const {
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    for (const Container& container : pod.containers) {
+      std::optional<Refusal> why =
+          allocation::RefuseMemoryResize(context_.node, snapshot->state, pod, container.name);
+      if (!why) {
+        why = allocation::RefuseResize(snapshot->state, pod, container.name,
+                                       context_.allocation.resizes_exclusive_cpus());
+      }
+      if (why) return RefusedContainer{container.name, *std::move(why)};
+    }
+    return std::nullopt;
   }
 
   // Resizes the containers one after the other, as the kubelet would, and keeps nothing of it. What
   // a container gives back is available to the next ones, so these come first.
   std::optional<RefusedContainer> FirstRefused(const Pod& pod) const {
+    if (std::optional<RefusedContainer> impossible = FirstImpossible(pod)) return impossible;
     admission::NodeState state = context_.allocation.snapshot()->state;
     for (const bool grows : {false, true}) {
       for (const Container& container : pod.containers) {

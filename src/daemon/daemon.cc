@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/config/feature_gates.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "cgroup/cgroup_tree.h"
 #include "daemon/known_cpus.h"
@@ -106,7 +107,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   Result<std::shared_ptr<grpc::Channel>> runtime = rpc::Dial(options.runtime_endpoint);
   if (!runtime.ok()) return runtime.error();
   auto cgroups = std::make_unique<cgroup::CgroupTree>(options.cgroup_root);
-  Result<std::unique_ptr<podsource::ResourceSource>> sources = MakeSources(options, *cgroups);
+  Result<std::unique_ptr<podsource::ResourceSource>> sources =
+      MakeSources(options, *cgroups, DraNodeAllocatableResourcesOn(node.config));
   if (!sources.ok()) return sources.error();
   std::vector<StartProblem> problems;
   allocation::StateFindings findings;

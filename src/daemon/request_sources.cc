@@ -11,18 +11,21 @@
 namespace alignd::daemon {
 
 Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options,
-                                                               const cgroup::CgroupTree& cgroups) {
+                                                               const cgroup::CgroupTree& cgroups,
+                                                               bool claims_add_sizes) {
   std::vector<std::unique_ptr<podsource::ResourceSource>> sources;
   if (!options.pods_api_endpoint.empty()) {
     podsource::PodsApiSource::Options api;
     api.endpoint = options.pods_api_endpoint;
+    api.claims_add_sizes = claims_add_sizes;
     Result<std::unique_ptr<podsource::ResourceSource>> source = podsource::PodsApiSource::Make(api);
     if (!source.ok()) return source.error().In("--pods-api-endpoint");
     sources.push_back(*std::move(source));
   }
-  sources.push_back(std::make_unique<podsource::AnnotationSource>(
-      podsource::AnnotationSource::Options{options.annotated_extended_resources, &cgroups}));
-  sources.push_back(std::make_unique<podsource::CriEstimate>());
+  sources.push_back(
+      std::make_unique<podsource::AnnotationSource>(podsource::AnnotationSource::Options{
+          options.annotated_extended_resources, &cgroups, claims_add_sizes}));
+  sources.push_back(std::make_unique<podsource::CriEstimate>(claims_add_sizes));
   return std::unique_ptr<podsource::ResourceSource>(
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
 }

@@ -10,9 +10,11 @@
 
 namespace alignd::daemon {
 
-// The first source that knows a pod is used. `cgroups` outlives the result. Errors:
-// kInvalidArgument for --pods-api-endpoint.
+// The first source that knows a pod is used. `cgroups` outlives the result. `claims_add_sizes`: the
+// kubelet's feature gate DRANodeAllocatableResources is on. Errors: kInvalidArgument for
+// --pods-api-endpoint.
 Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options,
-                                                               const cgroup::CgroupTree& cgroups);
+                                                               const cgroup::CgroupTree& cgroups,
+                                                               bool claims_add_sizes);
 
 }  // namespace alignd::daemon

@@ -16,9 +16,9 @@ Error Invalid(std::string message) {
           "correct the annotation, or the webhook that writes it"};
 }
 
-// Both sides must state the same huge pages.
+// Both sides must state the same huge pages. `may_add`: CRI may state more.
 Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResources& cri,
-                              const std::string& where) {
+                              const std::string& where, bool may_add) {
   const ResourceList created = Hugepages(cri);
   ResourceList all = created;
   for (const auto& [resource, limit] : stated.resources.limits) {
@@ -27,7 +27,7 @@ Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResou
   for (const auto& [resource, limit] : all) {
     const int64_t stated_bytes = Amount(stated.resources.limits, resource);
     const int64_t bytes = Amount(created, resource);
-    if (stated_bytes == bytes) continue;
+    if (stated_bytes == bytes || (may_add && bytes > stated_bytes)) continue;
     return Invalid(where + "limits." + resource + " is " + std::to_string(stated_bytes) +
                    " bytes, but CRI says " + std::to_string(bytes));
   }
@@ -111,7 +111,8 @@ ResourceList HugepagePeaks(const Pod& pod) {
 }
 
 Result<Done> RequireAgreement(const Container& stated, QosClass qos,
-                              const LinuxContainerResources& cri, const std::string& author) {
+                              const LinuxContainerResources& cri, const std::string& author,
+                              const AddedByClaims& added) {
   const std::string where = author + ": " + stated.name + ": ";
   const int64_t limit = MilliAmount(stated.resources.limits, "cpu");
   const int64_t quota = QuotaFromMillis(limit, cri.cpu_period());
@@ -119,25 +120,28 @@ Result<Done> RequireAgreement(const Container& stated, QosClass qos,
   // that the kubelet sets none (cpuCFSQuota: false); there the shares show the limit, too.
   const bool unlimited = cri.cpu_quota() < 0 || (cri.cpu_quota() == 0 && cri.cpu_shares() > 0 &&
                                                  qos == QosClass::kGuaranteed);
-  if (!unlimited && cri.cpu_quota() != quota) {
+  const int64_t request = MilliAmount(stated.resources.requests, "cpu");
+  const int64_t shares = SharesFromMillis(request);
+  const bool is_added = added.to_quota && qos == QosClass::kGuaranteed && quota > 0 &&
+                        cri.cpu_quota() > quota && cri.cpu_shares() == shares;
+  if (!unlimited && !is_added && cri.cpu_quota() != quota) {
     return Invalid(where + "limits.cpu is " + std::to_string(limit) + "m (quota " +
                    std::to_string(quota) + "), but CRI says a quota of " +
                    std::to_string(cri.cpu_quota()) + " (" + std::to_string(MillisFromQuota(cri)) +
                    "m)");
   }
-  const int64_t request = MilliAmount(stated.resources.requests, "cpu");
-  const int64_t shares = SharesFromMillis(request);
   if (cri.cpu_shares() != 0 && cri.cpu_shares() != shares) {
     return Invalid(where + "requests.cpu is " + std::to_string(request) + "m (" +
                    std::to_string(shares) + " shares), but CRI says " +
                    std::to_string(cri.cpu_shares()) + " shares");
   }
   const int64_t bytes = Amount(stated.resources.limits, "memory");
-  if (bytes != cri.memory_limit_in_bytes()) {
+  const bool has_more = added.to_memory && bytes > 0 && cri.memory_limit_in_bytes() > bytes;
+  if (!has_more && bytes != cri.memory_limit_in_bytes()) {
     return Invalid(where + "limits.memory is " + std::to_string(bytes) + " bytes, but CRI says " +
                    std::to_string(cri.memory_limit_in_bytes()));
   }
-  return RequireHugepages(stated, cri, where);
+  return RequireHugepages(stated, cri, where, added.to_memory);
 }
 
 Result<Done> RequireQos(const Pod& pod, const std::string& author) {

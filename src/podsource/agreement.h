@@ -26,10 +26,17 @@ Result<Done> RequireKubeletAllocated(const Pod& pod,
 // The huge pages that the pod needs at its peak, by resource name.
 ResourceList HugepagePeaks(const Pod& pod);
 
-// The CPU and memory of a container in CRI must be those that the author states. Only for
-// containers that a kubelet creates: another client may set any sizes.
+// What ResourceClaims may have added to a container's sizes in CRI (KEP-5517, the kubelet's feature
+// gate DRANodeAllocatableResources). Its CPU shares never contain what a claim adds.
+struct AddedByClaims {
+  bool to_quota = false;   // in a Guaranteed pod, if the shares are those that the author states
+  bool to_memory = false;  // and to huge pages
+};
+
+// The CPU and memory of a container in CRI must be those that the author states, and what claims
+// add. Only for containers that a kubelet creates: another client may set any sizes.
 Result<Done> RequireAgreement(const Container& stated, QosClass qos,
                               const runtime::v1::LinuxContainerResources& cri,
-                              const std::string& author);
+                              const std::string& author, const AddedByClaims& added = {});
 
 }  // namespace alignd::podsource

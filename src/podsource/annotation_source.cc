@@ -46,11 +46,12 @@ Result<Done> RequireSandboxAgrees(const Pod& pod, const PodSandboxConfig& sandbo
 }
 
 // A container that the annotation does not name is estimated, and adds to the annotated containers.
-Result<Done> RequireUnnamedFits(const Pod& pod, const Question& question,
-                                const std::string& author) {
+Result<Done> RequireUnnamedFits(const Pod& pod, const Question& question, const std::string& author,
+                                bool claims_add_sizes) {
   Pod together = pod;
   together.containers.push_back(
-      EstimateContainer(*question.sandbox, *question.container).pod.containers.front());
+      EstimateContainer(*question.sandbox, *question.container, claims_add_sizes)
+          .pod.containers.front());
   const Result<Done> fits =
       RequireKubeletAllocated(together, question.sandbox->linux().resources(), author);
   if (fits.ok()) return fits;
@@ -60,7 +61,8 @@ Result<Done> RequireUnnamedFits(const Pod& pod, const Question& question,
 }
 
 Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
-                                    const Question& question, const std::string& author) {
+                                    const Question& question, const std::string& author,
+                                    bool claims_add_sizes) {
   const runtime::v1::LinuxContainerResources& cri = question.container->linux().resources();
   // A client other than a kubelet may send no sizes and rely on the annotation.
   const bool is_sized =
@@ -68,7 +70,8 @@ Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
   if (!pod.stated_qos && !is_sized) return Done{};
   // For other containers of such a pod, CRI shows sizes of the pod. They get nothing of their own.
   if (!IsEligible(pod, stated)) return Done{};
-  return RequireAgreement(stated, QosOf(pod), cri, author);
+  return RequireAgreement(stated, QosOf(pod), cri, author,
+                          {.to_quota = claims_add_sizes, .to_memory = claims_add_sizes});
 }
 
 // The error of an annotation's text.
@@ -142,11 +145,13 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     const auto stated = std::ranges::find(ask.pod.containers, question.container->metadata().name(),
                                           &Container::name);
     if (stated == ask.pod.containers.end()) {
-      const Result<Done> fits = RequireUnnamedFits(ask.pod, question, author);
+      const Result<Done> fits =
+          RequireUnnamedFits(ask.pod, question, author, options_.claims_add_sizes);
       if (!fits.ok()) return fits.error();
       return std::optional<PodAsk>();
     }
-    const Result<Done> same = RequireContainerAgrees(ask.pod, *stated, question, author);
+    const Result<Done> same =
+        RequireContainerAgrees(ask.pod, *stated, question, author, options_.claims_add_sizes);
     if (!same.ok()) return same.error();
     if (!whole) {
       ask.pod.stated_qos = QosOf(ask.pod);
@@ -180,7 +185,7 @@ Result<std::optional<PodAsk>> AnnotationSource::KnowExtended(const Question& que
   if (whole) {
     ask.pod.containers = *extended;
   } else {
-    ask = EstimateContainer(*question.sandbox, *question.container);
+    ask = EstimateContainer(*question.sandbox, *question.container, options_.claims_add_sizes);
     ask.source = author + " and " + ask.source;
     Resources& resources = ask.pod.containers.front().resources;
     resources.requests.insert(stated->resources.requests.begin(), stated->resources.requests.end());

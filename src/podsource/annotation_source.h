@@ -21,6 +21,7 @@ class AnnotationSource final : public ResourceSource {
     // devices the scheduler allocates, and where authors of pods are not trusted.
     bool extended_resources = true;
     const cgroup::CgroupTree* cgroups = nullptr;  // null: cgroups cannot be read
+    bool claims_add_sizes = false;                // see AddedByClaims
   };
 
   explicit AnnotationSource(const Options& options) : options_(options) {}

@@ -17,12 +17,12 @@ Quantity Millis(int64_t millis) {
   return quantity.ok() ? *quantity : Quantity();
 }
 
-// Whether the container's limit differs from its request. In a Guaranteed pod, each container's
+// Whether the container's limit is not its request. In a Guaranteed pod, each container's
 // limits are its requests, unless the pod has resources of its own. Then a container without limits
 // is shown with those of the pod, and another may request less than its limit. A pod without such a
 // container cannot be distinguished.
 // Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, getCPULimit.
-bool ShowsPodLevelResources(const LinuxContainerResources& cri) {
+bool LimitDiffersFromRequest(const LinuxContainerResources& cri) {
   if (cri.cpu_quota() <= 0 || cri.cpu_period() <= 0 || cri.cpu_shares() <= 0) return false;
   const int64_t millis = MillisFromShares(cri.cpu_shares());
   const int64_t next = SharesFromMillis(millis + 1);
@@ -30,11 +30,23 @@ bool ShowsPodLevelResources(const LinuxContainerResources& cri) {
   return QuotaFromMillis(std::max<int64_t>(millis, 1), cri.cpu_period()) != cri.cpu_quota();
 }
 
+// Whether the quota may be the request and CPUs of ResourceClaims: these are added to a limit, and
+// each container of a Guaranteed pod without pod-level resources has a request.
+bool ClaimsMayExplain(const LinuxContainerResources& cri) {
+  const int64_t request = MillisFromShares(cri.cpu_shares());
+  return request > 0 && MillisFromQuota(cri) > request;
+}
+
 }  // namespace
 
-Resources EstimateResources(const LinuxContainerResources& cri, QosClass qos) {
+Resources EstimateResources(const LinuxContainerResources& cri, QosClass qos,
+                            bool claims_add_sizes) {
   Resources estimate;
-  const int64_t limit_millis = MillisFromQuota(cri);
+  int64_t limit_millis = MillisFromQuota(cri);
+  const bool is_claimed = claims_add_sizes && LimitDiffersFromRequest(cri) && ClaimsMayExplain(cri);
+  if (is_claimed && qos == QosClass::kGuaranteed) {
+    limit_millis = MillisFromShares(cri.cpu_shares());
+  }
   int64_t request_millis = MillisFromShares(cri.cpu_shares());
   // In a Guaranteed pod, request and limit are equal, and the quota is more exact than the shares.
   if (qos == QosClass::kGuaranteed && limit_millis > 0) request_millis = limit_millis;
@@ -67,14 +79,14 @@ PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
 }
 
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
-                         const runtime::v1::ContainerConfig& container) {
+                         const runtime::v1::ContainerConfig& container, bool claims_add_sizes) {
   PodAsk ask{PodWithoutContainers(sandbox), std::string(kCriEstimate)};
   ask.pod.is_complete = false;
   // A container outside of the kubelet's cgroups gets no exclusive CPUs.
   if (!ask.pod.stated_qos) ask.pod.stated_qos = QosClass::kBurstable;
   ask.pod.containers.push_back(
       {container.metadata().name(), ContainerKind::kApp,
-       EstimateResources(container.linux().resources(), *ask.pod.stated_qos)});
+       EstimateResources(container.linux().resources(), *ask.pod.stated_qos, claims_add_sizes)});
   const Resources& estimate = ask.pod.containers.front().resources;
   if (ask.pod.stated_qos == QosClass::kGuaranteed && estimate.limits.empty() &&
       estimate.requests.empty()) {
@@ -82,7 +94,8 @@ PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
     return PoolContainer(sandbox, container, std::move(ask.source));
   }
   const LinuxContainerResources& cri = container.linux().resources();
-  if (ask.pod.stated_qos == QosClass::kGuaranteed && ShowsPodLevelResources(cri)) {
+  const bool is_claimed = claims_add_sizes && ClaimsMayExplain(cri);
+  if (ask.pod.stated_qos == QosClass::kGuaranteed && LimitDiffersFromRequest(cri) && !is_claimed) {
     const Resources& shown = ask.pod.containers.front().resources;
     ask.pod.pod_level = Resources{shown.limits, shown.limits};
     ask.source += " (its pod has resources of its own: quota " + std::to_string(cri.cpu_quota()) +
@@ -96,7 +109,8 @@ void CriEstimate::Ask(const Question& question, Answer answer) {
     answer(std::optional<PodAsk>());
     return;
   }
-  answer(std::optional(EstimateContainer(*question.sandbox, *question.container)));
+  answer(
+      std::optional(EstimateContainer(*question.sandbox, *question.container, claims_add_sizes_)));
 }
 
 }  // namespace alignd::podsource

@@ -11,15 +11,20 @@ namespace alignd::podsource {
 
 inline constexpr std::string_view kCriEstimate = "CRI estimate";
 
-// From quota, period, shares and limits.
-Resources EstimateResources(const runtime::v1::LinuxContainerResources& cri, QosClass qos);
+// From quota, period, shares and limits. `claims_add_sizes`: the kubelet's feature gate
+// DRANodeAllocatableResources is on. Then a quota of a Guaranteed pod's container that is larger
+// than its shares contains CPUs of ResourceClaims, and the shares say what it requests. Its memory
+// and huge pages may contain those of claims, too, which CRI does not show.
+Resources EstimateResources(const runtime::v1::LinuxContainerResources& cri, QosClass qos,
+                            bool claims_add_sizes);
 
 // The container alone, as an app container: CRI does not show roles. The pod is not complete, so
 // that it never is assigned CPUs and memory as a whole, whatever the feature gates. If the
 // container's sizes are possible only in a pod with resources of its own, `pod_level` is set to the
-// container's sizes. A container of a Guaranteed pod without any limits is a PoolContainer.
+// container's sizes, unless `claims_add_sizes`: then claims explain them. A container of a
+// Guaranteed pod without any limits is a PoolContainer.
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
-                         const runtime::v1::ContainerConfig& container);
+                         const runtime::v1::ContainerConfig& container, bool claims_add_sizes);
 
 // A container that is no part of what its pod was admitted with, such as an ephemeral one
 // (`kubectl debug`): it runs in the shared pool of the node, without devices, whatever sizes CRI
@@ -30,7 +35,12 @@ PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
 // Knows every container, and no pod before its containers.
 class CriEstimate final : public ResourceSource {
  public:
+  explicit CriEstimate(bool claims_add_sizes) : claims_add_sizes_(claims_add_sizes) {}
+
   void Ask(const Question& question, Answer answer) override;
+
+ private:
+  const bool claims_add_sizes_;
 };
 
 }  // namespace alignd::podsource

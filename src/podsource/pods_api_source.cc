@@ -43,7 +43,8 @@ constexpr std::string_view kTooLong = "larger than max";
 
 // The pod as the API describes it; nullopt if it lacks the container of the question.
 // Errors: kInvalidArgument if it contradicts CRI, naming both sides.
-Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) {
+Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question,
+                                             bool claims_add_sizes) {
   const std::string author(kSource);
   const Pod cri = PodWithoutContainers(*question.sandbox);
   if (cri.stated_qos) pod.stated_qos = cri.stated_qos;
@@ -64,8 +65,11 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) 
     // If the pod has resources of its own, CRI shows them for containers without resources. Only
     // eligible containers have something of their own.
     if (cri.stated_qos && IsEligible(pod, *container)) {
-      const Result<Done> same = RequireAgreement(*container, *cri.stated_qos,
-                                                 question.container->linux().resources(), author);
+      // The kubelet's word about the limit is exact if the shares agree with it. A memory limit
+      // may also be larger because the answer is older than a resize.
+      const Result<Done> same =
+          RequireAgreement(*container, *cri.stated_qos, question.container->linux().resources(),
+                           author, {.to_quota = true, .to_memory = claims_add_sizes});
       if (!same.ok()) return same.error();
     }
   }
@@ -348,11 +352,12 @@ Result<std::unique_ptr<ResourceSource>> PodsApiSource::Make(const Options& optio
   if (!path.ok()) return path.error();
   const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(options.endpoint);
   if (!channel.ok()) return channel.error();
-  return std::unique_ptr<ResourceSource>(
-      new PodsApiSource(std::make_unique<Client>(options, *std::move(path), *channel)));
+  return std::unique_ptr<ResourceSource>(new PodsApiSource(
+      std::make_unique<Client>(options, *std::move(path), *channel), options.claims_add_sizes));
 }
 
-PodsApiSource::PodsApiSource(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+PodsApiSource::PodsApiSource(std::unique_ptr<Client> client, bool claims_add_sizes)
+    : client_(std::move(client)), claims_add_sizes_(claims_add_sizes) {}
 
 PodsApiSource::~PodsApiSource() = default;
 
@@ -360,7 +365,8 @@ void PodsApiSource::Ask(const Question& question, Answer answer) {
   const std::string& uid = question.sandbox->metadata().uid();
   if (question.container) {
     if (std::optional<Pod> pod = client_->Cached(uid)) {
-      Result<std::optional<PodAsk>> known = CompareWithCri(*std::move(pod), question);
+      Result<std::optional<PodAsk>> known =
+          CompareWithCri(*std::move(pod), question, claims_add_sizes_);
       if (known.ok() && *known) {
         answer(std::move(known));
         return;
@@ -368,9 +374,11 @@ void PodsApiSource::Ask(const Question& question, Answer answer) {
       // The pod may have changed since, by a resize or an ephemeral container.
     }
   }
-  client_->Get(uid, [question, answer = std::move(answer)](const Result<Client::Known>& pod) {
-    Result<std::optional<PodAsk>> known =
-        pod.ok() ? CompareWithCri(pod->pod, question) : Result<std::optional<PodAsk>>(pod.error());
+  client_->Get(uid, [question, claims_add_sizes = claims_add_sizes_,
+                     answer = std::move(answer)](const Result<Client::Known>& pod) {
+    Result<std::optional<PodAsk>> known = pod.ok()
+                                              ? CompareWithCri(pod->pod, question, claims_add_sizes)
+                                              : Result<std::optional<PodAsk>>(pod.error());
     if (known.ok() && !*known) known = std::optional(Unlisted(question, pod->ephemeral));
     if (!known.ok()) {
       const bool expected = IsExpected(known.error());

@@ -36,6 +36,7 @@ class PodsApiSource final : public ResourceSource {
     std::string endpoint = "unix:///var/lib/kubelet/pods-api/pods-api.sock";
     std::chrono::milliseconds timeout{500};   // of one call
     std::chrono::milliseconds pause{10'000};  // without calls, after a timeout or with the gate off
+    bool claims_add_sizes = false;            // see AddedByClaims
     // How long a call is repeated that the kubelet's rate limit refuses.
     std::chrono::milliseconds repeat_for{1'000};
   };
@@ -51,9 +52,10 @@ class PodsApiSource final : public ResourceSource {
  private:
   class Client;
 
-  explicit PodsApiSource(std::unique_ptr<Client> client);
+  PodsApiSource(std::unique_ptr<Client> client, bool claims_add_sizes);
 
   const std::unique_ptr<Client> client_;
+  const bool claims_add_sizes_;
 };
 
 }  // namespace alignd::podsource

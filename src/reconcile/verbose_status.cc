@@ -40,7 +40,8 @@ Result<ContainerSpec> SpecInStatus(const std::string& info) {
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/shares"),
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/quota"),
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/period"),
-                       CpusAt(parsed, "/runtimeSpec/linux/resources/cpu/cpus")};
+                       CpusAt(parsed, "/runtimeSpec/linux/resources/cpu/cpus"),
+                       NumberAt(parsed, "/runtimeSpec/linux/resources/memory/limit")};
 }
 
 std::string_view ToString(CgroupDriver driver) {

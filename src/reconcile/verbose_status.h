@@ -16,9 +16,10 @@ struct ContainerSpec {
   std::string cgroup;  // a path of cgroup/cgroup_path.h
   // The last values that were set; 0: none, or not known.
   int64_t cpu_shares = 0;
-  int64_t cpu_quota = 0;   // microseconds per period; -1: none
-  int64_t cpu_period = 0;  // microseconds
-  CpuSet cpus{};           // empty: none, or not known
+  int64_t cpu_quota = 0;     // microseconds per period; -1: none
+  int64_t cpu_period = 0;    // microseconds
+  CpuSet cpus{};             // empty: none, or not known
+  int64_t memory_limit = 0;  // bytes; -1: none
 };
 
 // From the entry `info` of a verbose ContainerStatus: a JSON object in which containerd and CRI-O

@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   };
   alignd::podsource::AnnotationSource({}).Ask(question, look);
-  alignd::podsource::CriEstimate().Ask(question, look);
+  alignd::podsource::CriEstimate(/*claims_add_sizes=*/true).Ask(question, look);
   alignd::admission::Assignment assignment;
   assignment.exclusive = alignd::CpuSet{1, 2, 3};
   assignment.cpuset = assignment.exclusive;

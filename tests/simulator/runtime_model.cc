@@ -336,7 +336,8 @@ grpc::Status RuntimeModel::Show(const cri::ContainerStatusRequest& request,
         R"({"runtimeSpec":{"linux":{"cgroupsPath":")" + found->second.cgroup +
         R"(","resources":{"cpu":{"cpus":")" + now.cpuset_cpus() + R"(","shares":)" +
         std::to_string(now.cpu_shares()) + R"(,"quota":)" + std::to_string(now.cpu_quota()) +
-        R"(,"period":)" + std::to_string(now.cpu_period()) + "}}}}}";
+        R"(,"period":)" + std::to_string(now.cpu_period()) + R"(},"memory":{"limit":)" +
+        std::to_string(now.memory_limit_in_bytes()) + "}}}}}";
   }
   return grpc::Status::OK;
 }

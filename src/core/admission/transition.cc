@@ -14,6 +14,7 @@
 #include "alignd/admission/shared_pool.h"
 #include "alignd/cpumanager/resize.h"
 #include "alignd/memorymanager/fit_to_machine.h"
+#include "core/admission/fixed_settings.h"
 #include "core/admission/held_resources.h"
 #include "core/admission/moved_unit.h"
 #include "core/admission/own_cpus.h"
@@ -32,44 +33,6 @@ CpuSet ExclusiveCpusIn(const cpumanager::CpuState& state) {
   CpuSet cpus;
   for (const auto& [uid, containers] : state.assignments) cpus |= state.HeldBy(uid);
   return cpus;
-}
-
-// Running containers claim these CPUs of each other: they stay theirs, and cannot be reserved.
-void AddFaultsOfWithheld(const Node& before, const Node& after, const NodeState& state,
-                         std::vector<std::string>& faults) {
-  if (!before.cpu) return;  // nothing is withheld
-  const CpuSet withheld = state.cpu.Withheld();
-  const CpuSet lost =
-      after.cpu ? (withheld & after.cpu->reserved) - before.cpu->reserved : withheld;
-  if (lost.empty()) return;
-  faults.push_back("running containers claim CPUs " + lost.ToString() +
-                   " of each other, so these are withheld, and " +
-                   (after.cpu ? "they cannot become reserved"
-                              : "cpuManagerPolicy none would give them to all containers") +
-                   ": delete the pods that the condition AssignmentUnknown names");
-}
-
-// Settings that no running alignd can change.
-std::vector<std::string> FaultsOf(const Node& before, const Node& after, const NodeState& state) {
-  std::vector<std::string> faults;
-  if (!(before.machine == after.machine)) {
-    faults.push_back("the CPUs or the memory of the node differ: restart alignd");
-  }
-  if (before.config.compatibility != after.config.compatibility) {
-    faults.push_back("compatibility changes from " +
-                     std::string(ToString(before.config.compatibility)) + " to " +
-                     std::string(ToString(after.config.compatibility)) +
-                     ": restart alignd with the other release");
-  }
-  const bool has_wholes = !state.cpu.pods.empty() || !state.memory.pods.empty();
-  const bool gate = PodLevelResourceManagersOn(before.config);
-  if (has_wholes || gate != PodLevelResourceManagersOn(after.config)) {
-    faults.push_back(
-        "pods are assigned resources as a whole, or the feature gate PodLevelResourceManagers "
-        "changes: let these pods end, and restart alignd with the other setting");
-  }
-  AddFaultsOfWithheld(before, after, state, faults);
-  return faults;
 }
 
 std::vector<std::string> NotesOn(const Node& before, const Node& after) {
@@ -99,7 +62,7 @@ class Plan {
       : before_(before), after_(after), given_(state), may_move_(may_move), next_(state) {}
 
   Transition Run() {
-    transition_.faults = FaultsOf(before_, after_, given_);
+    transition_.faults = FaultsOfFixedSettings(before_, after_, given_);
     transition_.notes = NotesOn(before_, after_);
     for (const ContainerKey& key : HoldersIn(given_)) {
       ContainerTransition& container = containers_[key];

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alignd/config/config_problem.h"
+#include "alignd/config/feature_gates.h"
 #include "core/base/nearest_name.h"
 
 namespace alignd {
@@ -20,10 +21,11 @@ using json::View;
 
 constexpr char kResources[] = "PodLevelResources";
 constexpr char kManagers[] = "PodLevelResourceManagers";
+constexpr char kClaimsOfAmounts[] = "DRANodeAllocatableResources";
 
 // Those that change what alignd does.
-constexpr auto kFollowed =
-    std::to_array<std::string_view>({"AllAlpha", "AllBeta", kResources, kManagers});
+constexpr auto kFollowed = std::to_array<std::string_view>(
+    {"AllAlpha", "AllBeta", kResources, kManagers, kClaimsOfAmounts});
 
 // Those of kubelets up to 1.37 that change nothing that alignd does. A gate that is missing here
 // is a warning, no error: newer kubelets have more.
@@ -298,6 +300,11 @@ bool ManagersRequested(const KubeletConfig& config) {
 
 bool PodLevelResourceManagersOn(const KubeletConfig& config) {
   return ManagersRequested(config) && PodLevelResourcesOn(config);
+}
+
+bool DraNodeAllocatableResourcesOn(const KubeletConfig& config) {
+  if (config.compatibility == Compatibility::k1_20) return false;
+  return Stated(config, kClaimsOfAmounts).value_or(Stated(config, "AllAlpha").value_or(false));
 }
 
 Result<Done> ReadFeatureGates(const View& top, KubeletConfig& config) {

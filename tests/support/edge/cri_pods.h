@@ -85,7 +85,7 @@ inline std::unique_ptr<ResourceSource> AnnotationsAndEstimate(
     const AnnotationSource::Options& options = {}) {
   std::vector<std::unique_ptr<ResourceSource>> sources;
   sources.push_back(std::make_unique<AnnotationSource>(options));
-  sources.push_back(std::make_unique<CriEstimate>());
+  sources.push_back(std::make_unique<CriEstimate>(options.claims_add_sizes));
   return std::make_unique<FirstThatKnows>(std::move(sources));
 }
 
@@ -94,8 +94,10 @@ inline Result<std::optional<PodAsk>> PodOfSandbox(const runtime::v1::PodSandboxC
 }
 
 inline Result<PodAsk> PodOfContainer(const runtime::v1::PodSandboxConfig& sandbox,
-                                     const runtime::v1::ContainerConfig& container) {
-  Result<std::optional<PodAsk>> known = AskFor(*AnnotationsAndEstimate(), sandbox, &container);
+                                     const runtime::v1::ContainerConfig& container,
+                                     const AnnotationSource::Options& options = {}) {
+  Result<std::optional<PodAsk>> known =
+      AskFor(*AnnotationsAndEstimate(options), sandbox, &container);
   if (!known.ok()) return known.error();
   return **std::move(known);
 }

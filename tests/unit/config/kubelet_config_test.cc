@@ -5,9 +5,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "alignd/config/config_problem.h"
+#include "alignd/config/feature_gates.h"
 
 namespace alignd {
 namespace {
@@ -513,6 +515,22 @@ TEST(KubeletConfig, RefusesMisspeltFieldsAndNamesTheNearest) {
       {R"({"xyzzy":1})", "xyzzy: KubeletConfiguration has no such field"},
   });
   EXPECT_FALSE(ParseKubeletConfig("{\"" + std::string(1'000'000, 'a') + "\":1}").ok());
+}
+
+TEST(DraNodeAllocatableResources, IsOffUnlessItsGateOrAllAlphaTurnsItOn) {
+  const std::vector<std::pair<std::string, bool>> cases = {
+      {"{}", false},
+      {R"({"featureGates": {"AllBeta": true}})", false},
+      {R"({"featureGates": {"AllAlpha": true}})", true},
+      {R"({"featureGates": {"DRANodeAllocatableResources": true}})", true},
+      {R"({"featureGates": {"AllAlpha": true, "DRANodeAllocatableResources": false}})", false}};
+  for (const auto& [json, on] : cases) {
+    Result<KubeletConfig> config = ParseKubeletConfig(json);
+    ASSERT_TRUE(config.ok()) << json;
+    EXPECT_EQ(DraNodeAllocatableResourcesOn(*config), on) << json;
+    config->compatibility = Compatibility::k1_20;
+    EXPECT_FALSE(DraNodeAllocatableResourcesOn(*config)) << json;
+  }
 }
 
 }  // namespace

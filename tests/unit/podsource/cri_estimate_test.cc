@@ -132,6 +132,30 @@ TEST(CriEstimate, AcceptsExtremeNumbers) {
   }
 }
 
+// With the kubelet's feature gate DRANodeAllocatableResources, a claim adds to the quota, not to
+// the shares.
+TEST(CriEstimate, SharesAreTheRequestIfClaimsMayAddToTheQuota) {
+  const AnnotationSource::Options gate{.claims_add_sizes = true};
+  for (const int64_t millis : {10, 500, 999, 1000, 1001, 2000, 2500, 64'000, 255'000}) {
+    for (const int64_t claimed : {0, 1, 100, 999, 1000, 4000}) {
+      const Result<PodAsk> ask =
+          PodOfContainer(Sandbox(), Kubelet(millis, millis + claimed, 64 * kMi), gate);
+      ASSERT_TRUE(ask.ok());
+      EXPECT_FALSE(HasPodLevelResources(ask->pod)) << millis << " + " << claimed;
+      const Container& container = ask->pod.containers.at(0);
+      EXPECT_EQ(Find(container.resources.requests, "cpu")->MilliValue(), millis) << claimed;
+      EXPECT_EQ(Find(container.resources.limits, "cpu")->MilliValue(), millis) << claimed;
+      EXPECT_EQ(ExclusiveCpus(ask->pod, container), millis % 1000 == 0 ? millis / 1000 : 0);
+    }
+  }
+  // No claim explains a quota below the request, or a container without a request.
+  for (const auto& [request, limit] : {std::pair{2000, 1000}, std::pair{0, 4000}}) {
+    const Result<PodAsk> ask = PodOfContainer(Sandbox(), Kubelet(request, limit, 64 * kMi), gate);
+    ASSERT_TRUE(ask.ok());
+    EXPECT_TRUE(HasPodLevelResources(ask->pod)) << request;
+  }
+}
+
 // As ephemeral containers: each container that such a pod is admitted with has limits.
 TEST(CriEstimate, ContainerWithoutLimitsInAGuaranteedPodGetsNothingFromTheManagers) {
   const Result<PodAsk> ask = PodOfContainer(Sandbox(), Kubelet(0, 0, 0, "debugger"));

@@ -1,0 +1,52 @@
+#include "core/admission/fixed_settings.h"
+
+#include "alignd/config/feature_gates.h"
+#include "alignd/config/kubelet_config.h"
+
+namespace alignd::admission {
+namespace {
+
+// Running containers claim these CPUs of each other: they stay theirs, and cannot be reserved.
+void AddFaultsOfWithheld(const Node& before, const Node& after, const NodeState& state,
+                         std::vector<std::string>& faults) {
+  if (!before.cpu) return;  // nothing is withheld
+  const CpuSet withheld = state.cpu.Withheld();
+  const CpuSet lost =
+      after.cpu ? (withheld & after.cpu->reserved) - before.cpu->reserved : withheld;
+  if (lost.empty()) return;
+  faults.push_back("running containers claim CPUs " + lost.ToString() +
+                   " of each other, so these are withheld, and " +
+                   (after.cpu ? "they cannot become reserved"
+                              : "cpuManagerPolicy none would give them to all containers") +
+                   ": delete the pods that the condition AssignmentUnknown names");
+}
+
+}  // namespace
+
+std::vector<std::string> FaultsOfFixedSettings(const Node& before, const Node& after,
+                                               const NodeState& state) {
+  std::vector<std::string> faults;
+  if (!(before.machine == after.machine)) {
+    faults.push_back("the CPUs or the memory of the node differ: restart alignd");
+  }
+  if (before.config.compatibility != after.config.compatibility) {
+    faults.push_back("compatibility changes from " +
+                     std::string(ToString(before.config.compatibility)) + " to " +
+                     std::string(ToString(after.config.compatibility)) +
+                     ": restart alignd with the other release");
+  }
+  const bool has_wholes = !state.cpu.pods.empty() || !state.memory.pods.empty();
+  const bool gate = PodLevelResourceManagersOn(before.config);
+  if (has_wholes || gate != PodLevelResourceManagersOn(after.config)) {
+    faults.push_back(
+        "pods are assigned resources as a whole, or the feature gate PodLevelResourceManagers "
+        "changes: let these pods end, and restart alignd with the other setting");
+  }
+  if (DraNodeAllocatableResourcesOn(before.config) != DraNodeAllocatableResourcesOn(after.config)) {
+    faults.push_back("the feature gate DRANodeAllocatableResources changes: restart alignd");
+  }
+  AddFaultsOfWithheld(before, after, state, faults);
+  return faults;
+}
+
+}  // namespace alignd::admission

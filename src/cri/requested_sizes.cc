@@ -1,0 +1,69 @@
+#include "cri/requested_sizes.h"
+
+#include <charconv>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "cri/injection.h"
+#include "podsource/cri_sizes.h"
+
+namespace alignd::cri {
+namespace {
+
+using runtime::v1::LinuxContainerResources;
+
+constexpr int64_t kDefaultPeriod = 100'000;  // microseconds; what a period of 0 means
+
+}  // namespace
+
+std::optional<int64_t> RequestedMillis(LinuxContainerResources resources) {
+  if (const auto file = resources.unified().find("cpu.max"); file != resources.unified().end()) {
+    std::istringstream text(file->second);  // "QUOTA PERIOD", "QUOTA" or "max"
+    int64_t quota = 0;
+    int64_t period = kDefaultPeriod;
+    if (text >> quota) {
+      text >> period;
+      resources.set_cpu_quota(quota);
+      resources.set_cpu_period(period);
+    } else {
+      resources.set_cpu_quota(kNoQuota);
+    }
+  }
+  const int64_t shares = resources.cpu_shares();
+  if (resources.cpu_quota() > 0) {
+    if (resources.cpu_period() <= 0) resources.set_cpu_period(kDefaultPeriod);
+    const int64_t millis = podsource::MillisFromQuota(resources);
+    const bool agree = shares <= 0 || podsource::SharesFromMillis(millis) == shares;
+    return agree ? millis : podsource::MillisFromShares(shares);
+  }
+  const bool complete = shares > 0 && resources.memory_limit_in_bytes() > 0;
+  if (!complete) return std::nullopt;
+  return podsource::MillisFromShares(shares);
+}
+
+bool KeepsCount(const LinuxContainerResources& resources, int count) {
+  const std::optional<int64_t> requested = RequestedMillis(resources);
+  if (!requested || *requested == count * kMillisPerWholeCpu) return true;
+  return resources.cpu_quota() <= 0 &&
+         resources.cpu_shares() == podsource::SharesFromMillis(count * kMillisPerWholeCpu);
+}
+
+bool SaysOnlyAtLeast(const LinuxContainerResources& resources) {
+  const int64_t most = podsource::SharesFromMillis(std::numeric_limits<int64_t>::max());
+  return resources.cpu_quota() <= 0 && !resources.unified().contains("cpu.max") &&
+         resources.cpu_shares() >= most;
+}
+
+std::optional<int64_t> RequestedMemory(const LinuxContainerResources& resources) {
+  if (const auto file = resources.unified().find("memory.max"); file != resources.unified().end()) {
+    const std::string& text = file->second;  // bytes, or "max"
+    int64_t bytes = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    return read.ec == std::errc() ? bytes : int64_t{-1};
+  }
+  if (resources.memory_limit_in_bytes() == 0) return std::nullopt;
+  return resources.memory_limit_in_bytes();
+}
+
+}  // namespace alignd::cri
