@@ -24,7 +24,7 @@ Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std:
 
 // These devices with their NUMA nodes. The driver's metadata comes first (KEP-5304: numaNode,
 // pciBusID, pcieRoot), then the kernel's view of the device nodes. Neither may know it: the name
-// then says why, if there is a reason that somebody can remove. May block.
+// then says why, if there is a reason that can be removed. May block.
 // Errors, all kUnavailable: no CDI specification describes a device; metadata that mention it
 // cannot be read, are ambiguous or contradict each other; sysfs cannot be read.
 Result<std::vector<ClaimedDevice>> Locate(const Places& places,
