@@ -87,6 +87,12 @@ class DaemonClaims : public DaemonTest {
     *request.mutable_linux() = Pinned(cpus).linux().resources();
     return Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status;
   }
+  static v1::ContainerConfig Again(v1::ContainerConfig container) {
+    container.mutable_metadata()->set_attempt(1);
+    return container;
+  }
+  void CheckThatAResizeStaysBesideTheDevices(const std::string& scope);
+  void CheckExtendedResource(const std::string& policy, const std::string& cpus);
   bool IsDecided(const std::string& pod_uid) const {
     return State().find("\"" + pod_uid + "\"") != std::string::npos;
   }
@@ -95,6 +101,40 @@ class DaemonClaims : public DaemonTest {
   bool is_on_ = true;
   std::unique_ptr<simulator::PodsApi> api_;
 };
+
+void DaemonClaims::CheckThatAResizeStaysBesideTheDevices(const std::string& scope) {
+  Start(Policy("restricted", scope));
+  claims_.Prepare("p", {Gpu("1")});
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const auto created = Create(Run(pod), pod, Claiming(2, "1"));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  const std::string id = created.response.container_id();
+  EXPECT_EQ(CpusOf(id), "14-15");
+  const std::string wide = ResizeTo(id, 15).error_message();
+  EXPECT_NE(wide.find("ResizeRefused"), std::string::npos) << wide;
+  EXPECT_NE(wide.find("Claimed devices of the pod: example.com/node/gpu1 on NUMA node 1"),
+            std::string::npos)
+      << wide;
+  EXPECT_EQ(CpusOf(id), "14-15");
+  EXPECT_TRUE(ResizeTo(id, 14).ok());
+  EXPECT_EQ(CpusOf(id), "14-27");
+  EXPECT_TRUE(ResizeTo(id, 2).ok());
+  claims_.Write({"kubelet/dra_manager_state", "{}"});
+  EXPECT_NE(ResizeTo(id, 3).error_message().find("dra_manager_state"), std::string::npos);
+}
+
+constexpr char kOneGpu[] =
+    R"({"app":{"limits":{"cpu":"2","memory":"100Mi","example.com/gpu":"1"}}})";
+
+// Requests sorted by name: cpu, example.com/gpu, memory.
+void DaemonClaims::CheckExtendedResource(const std::string& policy, const std::string& cpus) {
+  Start(Policy(policy));
+  PrepareExtended("p", "1", 1);
+  const v1::PodSandboxConfig pod = Annotated("p", kOneGpu);
+  const std::string sandbox = Run(pod);
+  EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), cpus);
+  EXPECT_EQ(CreateIn(sandbox, pod, Again(Claiming(2, "1"))), cpus) << "created again";
+}
 
 const std::map<std::string, std::string> kTwoCpus = {{"cpu", "2"}, {"memory", "100Mi"}};
 
@@ -220,31 +260,12 @@ TEST_F(DaemonClaims, DeviceWithoutCdiNameIsExplained) {
       << explained->DebugString();
 }
 
-TEST_F(DaemonClaims, ResizeStaysBesideTheDevices) {
-  for (const char* const scope : {"container", "pod"}) {
-    Start(Policy("restricted", scope));
-    const std::string uid = std::string("p-") + scope;
-    claims_.Prepare(uid, {Gpu("1")});
-    const v1::PodSandboxConfig pod = PodConfig(uid);
-    const auto created = Create(Run(pod), pod, Claiming(2, "1"));
-    ASSERT_TRUE(created.status.ok()) << created.status.error_message();
-    const std::string id = created.response.container_id();
-    EXPECT_EQ(CpusOf(id), "14-15");
-    const grpc::Status wide = ResizeTo(id, 15);
-    EXPECT_NE(wide.error_message().find("ResizeRefused"), std::string::npos)
-        << wide.error_message();
-    EXPECT_NE(wide.error_message().find(
-                  "Claimed devices of the pod: example.com/node/gpu1 on NUMA node 1"),
-              std::string::npos)
-        << wide.error_message();
-    EXPECT_EQ(CpusOf(id), "14-15");
-    EXPECT_TRUE(ResizeTo(id, 14).ok());
-    EXPECT_EQ(CpusOf(id), "14-27");
-    EXPECT_TRUE(ResizeTo(id, 2).ok());
-    claims_.Write({"kubelet/dra_manager_state", "{}"});
-    EXPECT_NE(ResizeTo(id, 3).error_message().find("dra_manager_state"), std::string::npos);
-    StopDaemon();
-  }
+TEST_F(DaemonClaims, ResizeOfAContainerStaysBesideTheDevices) {
+  CheckThatAResizeStaysBesideTheDevices("container");
+}
+
+TEST_F(DaemonClaims, ResizeWithPodScopeStaysBesideTheDevices) {
+  CheckThatAResizeStaysBesideTheDevices("pod");
 }
 
 // The kubelet's way to resize a container that has ended.
@@ -254,26 +275,17 @@ TEST_F(DaemonClaims, ContainerThatIsCreatedAgainWithMoreCpusStaysBesideItsDevice
   const v1::PodSandboxConfig pod = PodConfig("p");
   const std::string sandbox = Run(pod);
   EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), "14-15");
-  EXPECT_NE(CreateIn(sandbox, pod, Claiming(15, "1")).find("ResizeRefused"), std::string::npos);
-  EXPECT_EQ(CreateIn(sandbox, pod, Claiming(14, "1")), "14-27");
+  EXPECT_NE(CreateIn(sandbox, pod, Again(Claiming(15, "1"))).find("ResizeRefused"),
+            std::string::npos);
+  EXPECT_EQ(CreateIn(sandbox, pod, Again(Claiming(14, "1"))), "14-27");
 }
 
-constexpr char kOneGpu[] =
-    R"({"app":{"limits":{"cpu":"2","memory":"100Mi","example.com/gpu":"1"}}})";
-
-// Requests sorted by name: cpu, example.com/gpu, memory.
 TEST_F(DaemonClaims, ExtendedResourceThatDraServesNeedsNoPlugin) {
-  for (const char* const policy : {"none", "restricted"}) {
-    Start(Policy(policy));
-    const std::string uid = std::string("p-") + policy;
-    PrepareExtended(uid, "1", 1);
-    const v1::PodSandboxConfig pod = Annotated(uid, kOneGpu);
-    const std::string sandbox = Run(pod);
-    const std::string cpus = std::string(policy) == "none" ? "1-2" : "14-15";
-    EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), cpus);
-    EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), cpus) << "created again";
-    StopDaemon();
-  }
+  CheckExtendedResource("restricted", "14-15");
+}
+
+TEST_F(DaemonClaims, ExtendedResourceThatDraServesNeedsNoPluginWithPolicyNone) {
+  CheckExtendedResource("none", "1-2");
 }
 
 TEST_F(DaemonClaims, PodOfSeveralContainersWithExtendedResourcesOfDraIsDecidedOneByOne) {
