@@ -145,10 +145,16 @@ PodPolicies PoliciesAfter(const Node& node, const NodeState& before, const NodeS
   if (known == before.chosen_policies.end() || known->second == chosen) return chosen;
   const PodPolicies* const kept = PoliciesOfHolder(before, pod.uid);
   if (kept == nullptr) return chosen;
-  chosen.numa_topology = std::max(chosen.numa_topology, kept->numa_topology);
-  if (lie_as(kept->required_bind)) chosen.required_bind = kept->required_bind;
-  if (kept->preferred_bind) chosen.preferred_bind = kept->preferred_bind;
-  if (kept->exclusive) chosen.exclusive = kept->exclusive;
+  // Where there is no default, only the annotation of now says what the pod asks for.
+  const PlacementPolicies& defaults = DefaultsOf(node, pod);
+  if (defaults.numa_topology) {
+    chosen.numa_topology = std::max(chosen.numa_topology, kept->numa_topology);
+  }
+  if (defaults.required_bind && lie_as(kept->required_bind)) {
+    chosen.required_bind = kept->required_bind;
+  }
+  if (defaults.preferred_bind && kept->preferred_bind) chosen.preferred_bind = kept->preferred_bind;
+  if (defaults.exclusive && kept->exclusive) chosen.exclusive = kept->exclusive;
   if (!AreEmpty(chosen)) chosen.name_space = pod.name_space;
   return chosen;
 }

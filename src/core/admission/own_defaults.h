@@ -22,7 +22,8 @@ const PlacementPolicies& DefaultsOf(const Node& node, const Pod& pod);
 PlacementPolicies FollowedPolicies(const Node& node, const Pod& pod);
 
 // What is kept of the policies of the pod (NodeState::chosen_policies) when it has been admitted:
-// that which applies now, or what it has been admitted with before, if that is stricter. A required
+// that which applies now; where its namespace has a default, or what it has been admitted with
+// before, if that is stricter: the default can have changed since. A required
 // bind policy that its CPUs do not satisfy is left out: it had them before it asked.
 PodPolicies PoliciesAfter(const Node& node, const NodeState& before, const NodeState& after,
                           const Pod& pod);

@@ -326,7 +326,8 @@ TEST_F(OwnDefaults, ExcludeAlignBySocketIfTheyAreSingleNumaNode) {
   EXPECT_TRUE(problems_with({.numa_topology = NumaTopologyPolicy::kRestricted}).empty());
   EXPECT_EQ(problems_with(kSingle),
             (std::vector<std::string>{
-                "align-by-socket is incompatible with numaTopologyPolicy SingleNUMANode of the "
+                "new static policy error: align-by-socket is incompatible with numaTopologyPolicy "
+                "SingleNUMANode of the "
                 "defaults in namespacePolicies; remove align-by-socket, or write another "
                 "numaTopologyPolicy into these defaults"}));
 }
