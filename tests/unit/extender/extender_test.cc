@@ -60,8 +60,9 @@ PlannedPod PodOfDb(const std::string& name) {
 // no defaults are known.
 TEST(Extender, KnowsTheDefaultsOfANodeThatIsNotReadable) {
   const auto unreadable = [](const std::string& name) {
-    FleetNode node = TwoTimesTen(name);
-    node.config = "{";
+    FleetNode node;
+    node.name = name;
+    node.problem = Error{ErrorCode::kUnavailable, "x", "y"};
     return node;
   };
   FleetNode with_default = TwoTimesTen("n1");
