@@ -219,13 +219,12 @@ TEST_F(ExtenderReplica, ClosesTheConnectionIfItDoesNotLead) {
 
 // A pod has a place kept also for a default of its namespace: a new leader that waits answers
 // nothing about it.
-TEST(ExtenderServer, AsksWhetherItMayKeepAPlaceForADefault) {
-  std::atomic<int> asked_to_keep = 0;
+TEST(ExtenderServer, AsksWhetherItMayAnswerAboutAPodWithADefault) {
+  std::atomic<int> asked = 0;
   Extender extender({});
-  const auto server = ExtenderServer::Start(
-      {.ip = "127.0.0.1"}, {}, extender, {}, [&](bool keeps_place) -> Result<uint64_t> {
-        if (!keeps_place) return 1;
-        ++asked_to_keep;
+  const auto server =
+      ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender, {}, [&]() -> Result<uint64_t> {
+        ++asked;
         return Error{ErrorCode::kUnavailable, "NewLeader: waits", "wait"};
       });
   ASSERT_TRUE(server.ok()) << server.error().Text();
@@ -244,10 +243,10 @@ TEST(ExtenderServer, AsksWhetherItMayKeepAPlaceForADefault) {
   const uint16_t port = (*server)->port();
   EXPECT_NE(PostTo(port, "/filter", body("web")).body.find(R"("NodeNames":["w1"])"),
             std::string::npos);
-  EXPECT_EQ(asked_to_keep, 0);
+  EXPECT_EQ(asked, 0);
   EXPECT_NE(PostTo(port, "/filter", body("db")).body.find("NewLeader: waits"), std::string::npos);
   EXPECT_EQ(PostTo(port, "/prioritize", body("db")).status, 503);
-  EXPECT_EQ(asked_to_keep, 2);
+  EXPECT_EQ(asked, 2);
   EXPECT_EQ(extender.GetCounts().kept_pods, 0U);
 }
 
