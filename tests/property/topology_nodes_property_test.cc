@@ -193,6 +193,10 @@ bool IsExact(const PlannedNode& node, const PlannedPod& pod) {
   const bool is_init = std::ranges::any_of(
       pod.pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
   const bool is_one = pod.pod.containers.size() == 1;
+  const bool by_sockets =
+      node.node().config.numa_allocate_strategy != NumaAllocateStrategy::kNone &&
+      node.node().machine.numa_count() > 2;
+  if (!is_one && by_sockets) return false;
   const TopologyManagerPolicy kind = admission::TopologyOf(node.node(), pod.pod).kind();
   const bool is_single = kind == TopologyManagerPolicy::kSingleNumaNode;
   const bool is_none = kind == TopologyManagerPolicy::kNone;

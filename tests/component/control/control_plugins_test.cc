@@ -114,7 +114,7 @@ class PluginsBesideExplanations : public ::testing::Test {
 
   // Two explanations begin: of a refusal, and of `alignctl why-not`.
   void BeginExplanations() {
-    refused_ = Admit({.pod = AppPod("refused", 99), .describe = [this](const std::string&) {
+    refused_ = Admit({.pod = AppPod("refused", 15), .describe = [this](const std::string&) {
                         refusal_.Pass();
                         return allocation::PodStanding{};
                       }});

@@ -219,12 +219,9 @@ TEST_F(StartCheckTest, FindsAllProblemsOfTheSavedState) {
 
 TEST_F(StartCheckTest, WarnsOfFilesThatAStartRebuilds) {
   SaveState();
-  const std::vector<std::string> names = {"cpu_manager_state",
-                                          "cpu_originals",
-                                          "cpu_shares",
-                                          "memory_manager_state",
-                                          "device-plugins/kubelet_internal_checkpoint",
-                                          "device_bindings"};
+  const std::vector<std::string> names = {
+      "cpu_manager_state", "cpu_originals", "memory_manager_state",
+      "device-plugins/kubelet_internal_checkpoint", "device_bindings"};
   for (const std::string& name : names) tree_.Write({"state/" + name, "damaged"});
   const StartCheck check = Check();
   EXPECT_EQ(check.ExitStatus(), 2) << TextOf(check);

@@ -59,6 +59,7 @@ TEST(Conditions, AreSortedByType) {
   conditions.CrioNotSeen("unix:///run/alignd/alignd.sock");
   conditions.ConfigurationNotApplied({ErrorCode::kInvalidArgument, "a field is unknown"});
   conditions.FoundUnsupported({{"memory-type.resource-policy.nri.io", "default/web"}});
+  conditions.UnknownFeatureGates({ErrorCode::kInvalidArgument, "Other", "correct it"});
   std::vector<std::string_view> types;
   for (const Condition& condition : conditions.Report()) types.push_back(ToString(condition.type));
   EXPECT_EQ(types, std::vector<std::string_view>(kConditionNames.begin(), kConditionNames.end()));
