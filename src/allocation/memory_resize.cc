@@ -42,8 +42,7 @@ std::string Fault(const std::vector<memorymanager::Block>& blocks, std::string_v
                   const std::string& asked) {
   return DescribeAssigned(blocks) + std::string(what) +
          ", and with memoryManagerPolicy Static its amount cannot change while its pod lives: "
-         "asked "
-         "for " +
+         "asked for " +
          asked;
 }
 
@@ -92,7 +91,9 @@ std::optional<Refusal> RefuseMemoryResize(const admission::Node& node,
     if (container.kind == ContainerKind::kInit) continue;
     const ContainerKey key{pod.uid, container.name};
     const std::optional<uint64_t> assigned = AssignedMemory(state, key);
-    if (!assigned || !admission::RequestsMemory(node, pod, container)) continue;
+    // Nothing is left to an init container whose memory others have taken over. Its role is known
+    // only if the pod's source is complete.
+    if (!assigned || *assigned == 0 || !admission::RequestsMemory(node, pod, container)) continue;
     const Quantity* const asked = Find(container.resources.requests, kMemory);
     if (asked == nullptr || *asked == Quantity(static_cast<int64_t>(*assigned))) continue;
     return RefusedMemoryResize(state, key, NameOrUid(pod),

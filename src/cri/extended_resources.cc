@@ -62,15 +62,18 @@ Result<std::vector<std::string>> RemoveServedByDra(const devicemanager::DeviceSt
       if (!resource.empty()) served.insert(resource);
     }
   }
+  // The index counts all that the container requests. What the list here lacks, such as
+  // ephemeral-storage in the estimate from CRI, shifts it to another resource.
   for (const auto& [resource, amount] : container.resources.limits) {
-    const bool has_plugin = plugins.resources.contains(resource) && !amount.IsZero();
-    if (unknown.empty() || !has_plugin || served.contains(resource)) continue;
+    if (amount.IsZero() || !MayBeServed(resource) || served.contains(resource)) continue;
+    const bool has_plugin = plugins.resources.contains(resource);
+    if (served.empty() && (unknown.empty() || !has_plugin)) continue;
     return Error{ErrorCode::kUnavailable,
-                 "container " + container.name + " has a device of DRA for " + unknown +
+                 "container " + container.name + " has a device of DRA for " +
+                     (unknown.empty() ? "an extended resource" : unknown) +
                      ", and it is not known whether that is its " + resource +
-                     ", of which there is a device plugin, too",
-                 "switch on the kubelet's Pods API, or let the annotation name all resources that "
-                 "the container requests"};
+                     (has_plugin ? ", of which there is a device plugin, too" : ""),
+                 "switch on the kubelet's Pods API"};
   }
   for (const std::string& resource : served) {
     container.resources.limits.erase(resource);

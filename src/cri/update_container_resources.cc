@@ -83,8 +83,9 @@ class UpdateContainerResources final : public WaitingCall {
 
   // A limit that cannot be read is no reason to let the container have more than it is assigned.
   void RefuseOtherMemory(Result<reconcile::ContainerSpec> spec, Decide decide) {
+    if (!spec.ok()) return decide(rpc::ToStatus(spec.error()));
     const int64_t requested = *RequestedMemory(request_.linux());
-    if (spec.ok() && spec->memory_limit == requested) return CompareCpus(decide);
+    if (spec->memory_limit == requested) return CompareCpus(decide);
     const std::optional<uint64_t> limit =
         requested > 0 ? std::optional(static_cast<uint64_t>(requested)) : std::nullopt;
     Refuse(allocation::RefusedMemoryResize(context_.allocation.snapshot()->state, key_, PodName(),
@@ -296,7 +297,8 @@ class UpdateContainerResources final : public WaitingCall {
     v1::LinuxContainerResources now;
     now.set_cpu_quota(spec.cpu_quota);
     now.set_cpu_period(spec.cpu_period);
-    if (spec.cpu_quota > 0) return podsource::MillisFromQuota(now);
+    now.set_cpu_shares(spec.cpu_shares);
+    if (spec.cpu_quota > 0) return RequestedMillis(std::move(now));
     if (spec.cpu_shares > 0) return podsource::MillisFromShares(spec.cpu_shares);
     return std::nullopt;
   }

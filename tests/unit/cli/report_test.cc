@@ -71,7 +71,7 @@ TEST(ReportText, LongBarsHaveOneLength) {
     node.set_exclusive_cpus(cpus(exclusive));
     node.set_free_cpus(cpus(free));
     node.set_reserved_cpus(cpus(reserved));
-    node.set_cpus(exclusive + free + reserved);
+    node.set_cpus(static_cast<uint32_t>(exclusive + free + reserved));
     const std::string text = TextOf(status);
     const size_t begin = text.find('[') + 1;
     return text.substr(begin, text.find(']', begin) - begin);

@@ -37,22 +37,33 @@ TEST(ExtendedResources, RequestsOfThemAreKnown) {
   EXPECT_FALSE(RequestsExtended(App("app", {{"cpu", "1"}, {"memory", "1Gi"}})));
 }
 
-TEST(ExtendedResources, ThatOfTheIndexIsRemovedAlsoBesideAPlugin) {
-  for (const char* const plugin : {"a.com/gpu", "b.com/nic", "other.com/x"}) {
-    Container container = TwoResources();
+TEST(ExtendedResources, TheOnlyOneIsRemovedAlsoBesideAPlugin) {
+  for (const char* const plugin : {"b.com/nic", "other.com/x"}) {
+    Container container =
+        App("app", {{"cpu", "2"}, {"memory", "64Mi"}, {"a.com/gpu", "0"}, {"b.com/nic", "1"}});
     const auto removed =
         RemoveServedByDra(WithPlugin(plugin), {For("container-3-request-1")}, container);
     ASSERT_TRUE(removed.ok()) << removed.error().Text();
     EXPECT_EQ(*removed, Names{"b.com/nic"});
     EXPECT_FALSE(container.resources.limits.contains("b.com/nic"));
     EXPECT_FALSE(container.resources.requests.contains("b.com/nic"));
-    EXPECT_TRUE(container.resources.limits.contains("a.com/gpu"));
   }
   Container container = TwoResources();
   const auto both = RemoveServedByDra(
       {}, {For("container-0-request-0"), For("container-0-request-1")}, container);
   ASSERT_TRUE(both.ok());
   EXPECT_EQ(*both, (Names{"a.com/gpu", "b.com/nic"}));
+}
+
+// The scheduler's index also counts resources that alignd does not know.
+TEST(ExtendedResources, OneOfSeveralIsRefused) {
+  for (const char* const request : {"container-0-request-0", "container-0-request-1"}) {
+    Container container = TwoResources();
+    const auto refused = RemoveServedByDra({}, {For(request)}, container);
+    ASSERT_FALSE(refused.ok()) << request;
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+    EXPECT_EQ(container, TwoResources());
+  }
 }
 
 TEST(ExtendedResources, WithoutDevicesNothingIsRemoved) {
