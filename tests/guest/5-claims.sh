@@ -44,7 +44,7 @@ for policy in best-effort restricted single-numa-node; do
   remove claims-0 claims-1
 done
 expect_part "alignctl explain names the device and its NUMA node" \
-  "example.com/port1 on NUMA node 1" \
+  "example.com/guest/port1 on NUMA node 1" \
   "$(alignctl explain --socket $node/control.sock claims-1 2>&1)"
 
 # No specification describes the device of this pod: it could be anywhere.
