@@ -22,9 +22,9 @@ const PlacementPolicies& DefaultsOf(const Node& node, const Pod& pod);
 PlacementPolicies FollowedPolicies(const Node& node, const Pod& pod);
 
 // What is kept of the policies of the pod (NodeState::chosen_policies) when it has been admitted:
-// that which applies now; where its namespace has a default, or what it has been admitted with
-// before, if that is stricter: the default can have changed since. A required
-// bind policy that its CPUs do not satisfy is left out: it had them before it asked.
+// those that apply now. A default of its namespace can have changed since the pod was admitted
+// first: if the former policy was stricter, it stays. A required bind policy that its CPUs do not
+// satisfy is left out: it had them before it asked.
 PodPolicies PoliciesAfter(const Node& node, const NodeState& before, const NodeState& after,
                           const Pod& pod);
 
