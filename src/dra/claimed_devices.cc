@@ -95,11 +95,11 @@ Result<NumaIds> PlaceByNodes(const std::vector<CdiNode>& nodes, DeviceNuma& kern
   return all;
 }
 
-Result<ClaimedDevice> LocateOne(const PreparedDevice& device, const CdiRegistry& registry,
-                                DeviceNuma& kernel) {
-  ClaimedDevice located{.name = IdOf(device)};
+Result<Location> LocateOne(const PreparedDevice& device, const CdiRegistry& registry,
+                           DeviceNuma& kernel) {
+  Location located;
   if (device.cdi_names.empty()) {
-    located.name += " (without a CDI name)";
+    located.note = "without a CDI name";
     return located;
   }
   if (device.driver.empty() || device.pool.empty() || device.name.empty()) {
@@ -119,36 +119,55 @@ Result<ClaimedDevice> LocateOne(const PreparedDevice& device, const CdiRegistry&
   if (!ids.ok()) return ids.error();
   located.numa.assign(ids->begin(), ids->end());
   if (ids->empty() && !said->foreign_attribute.empty()) {
-    located.name += " (attribute " + said->foreign_attribute + " is not used)";
+    located.note = "attribute " + said->foreign_attribute + " is not used";
   }
   return located;
 }
 
 }  // namespace
 
-Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std::string& pod_uid) {
+Result<std::vector<PreparedClaim>> ReadClaims(const Places& places) {
   const Result<std::string> text = host::ReadFile(places.prepared_claims);
   if (!text.ok()) {
-    if (text.error().code == ErrorCode::kNotFound) return std::vector<PreparedDevice>();
+    if (text.error().code == ErrorCode::kNotFound) return std::vector<PreparedClaim>();
     return Unavailable(text.error());
   }
-  const Result<std::vector<PreparedClaim>> claims = ParsePreparedClaims(*text);
+  Result<std::vector<PreparedClaim>> claims = ParsePreparedClaims(*text);
   if (!claims.ok()) {
     return Unavailable(host::ContentError(claims.error(), places.prepared_claims));
   }
+  return claims;
+}
+
+Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std::string& pod_uid) {
+  const Result<std::vector<PreparedClaim>> claims = ReadClaims(places);
+  if (!claims.ok()) return claims.error();
   return DevicesOf(*claims, pod_uid);
 }
 
-Result<std::vector<ClaimedDevice>> Locate(const Places& places,
-                                          const std::vector<PreparedDevice>& devices) {
-  std::vector<ClaimedDevice> located;
+std::vector<Result<Location>> LocateEach(const Places& places,
+                                         const std::vector<PreparedDevice>& devices) {
+  std::vector<Result<Location>> located;
   if (devices.empty()) return located;
   const CdiRegistry registry = CdiRegistry::Read(places.cdi_directories);
   DeviceNuma kernel(places.root);
   for (const PreparedDevice& device : devices) {
-    Result<ClaimedDevice> one = LocateOne(device, registry, kernel);
-    if (!one.ok()) return Unavailable(one.error().In(IdOf(device)));
-    located.push_back(*std::move(one));
+    Result<Location> one = LocateOne(device, registry, kernel);
+    if (!one.ok()) one = Unavailable(one.error().In(IdOf(device)));
+    located.push_back(std::move(one));
+  }
+  return located;
+}
+
+Result<std::vector<ClaimedDevice>> Locate(const Places& places,
+                                          const std::vector<PreparedDevice>& devices) {
+  std::vector<Result<Location>> places_of = LocateEach(places, devices);
+  std::vector<ClaimedDevice> located;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (!places_of[i].ok()) return places_of[i].error();
+    Location& place = *places_of[i];
+    const std::string note = place.note.empty() ? "" : " (" + place.note + ")";
+    located.push_back({.name = IdOf(devices[i]) + note, .numa = std::move(place.numa)});
   }
   return located;
 }
