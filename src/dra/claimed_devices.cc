@@ -24,6 +24,7 @@ Error Unavailable(Error error) {
 // What the driver says of a device. Empty: it does not say.
 struct Said {
   NumaIds nodes = {};
+  NumaIds dranet_nodes = {};  // as DeviceMetadata::dranet_node
   std::string foreign_attribute = {};
 };
 
@@ -38,7 +39,27 @@ Result<NumaIds> PlaceIn(const DeviceMetadata& device, const DeviceNuma& kernel) 
   if (device.numa_node) return NumaIds{*device.numa_node};
   Result<NumaIds> ids = kernel.OfPciDevice(device.pci_bus_id);
   if (!ids.ok() || !ids->empty()) return ids;
-  return kernel.OfPcieRoot(device.pcie_root);
+  NumaIds all;
+  for (const std::string& root : device.pcie_roots) {
+    ids = kernel.OfPcieRoot(root);
+    if (!ids.ok()) return ids;
+    all.merge(*ids);
+  }
+  return all;
+}
+
+// Several entries may say where a device is, but not differently. `source`: the file of `known`.
+Result<Done> Agree(const NumaIds& nodes, const std::string& file, NumaIds& known,
+                   std::string& source) {
+  if (nodes.empty()) return Done{};
+  if (!known.empty() && known != nodes) {
+    return Contradiction(source == file
+                             ? file + " has it twice, on different NUMA nodes"
+                             : source + " and " + file + " have different NUMA nodes of it");
+  }
+  known = nodes;
+  source = file;
+  return Done{};
 }
 
 // The devices of a metadata file. None if it does not exist or the driver has not filled it.
@@ -58,6 +79,7 @@ Result<Said> PlaceByDriver(const PreparedDevice& asked, const std::set<std::stri
                            const DeviceNuma& kernel) {
   Said said;
   std::string source;  // of said.nodes
+  std::string dranet_source;
   for (const std::string& file : files) {
     if (!IsMetadataPath(file)) continue;
     const Result<std::vector<DeviceMetadata>> devices = ReadMetadata(file);
@@ -71,14 +93,11 @@ Result<Said> PlaceByDriver(const PreparedDevice& asked, const std::set<std::stri
       const Result<NumaIds> nodes = PlaceIn(device, kernel);
       if (!nodes.ok()) return nodes.error().In(file);
       if (said.foreign_attribute.empty()) said.foreign_attribute = device.foreign_attribute;
-      if (nodes->empty()) continue;
-      if (!said.nodes.empty() && said.nodes != *nodes) {
-        return Contradiction(source == file
-                                 ? file + " has it twice, on different NUMA nodes"
-                                 : source + " and " + file + " have different NUMA nodes of it");
-      }
-      said.nodes = *nodes;
-      source = file;
+      NumaIds dranet;
+      if (device.dranet_node) dranet.insert(*device.dranet_node);
+      Result<Done> agrees = Agree(*nodes, file, said.nodes, source);
+      if (agrees.ok()) agrees = Agree(dranet, file, said.dranet_nodes, dranet_source);
+      if (!agrees.ok()) return agrees.error();
     }
   }
   return said;
@@ -115,8 +134,9 @@ Result<Location> LocateOne(const PreparedDevice& device, const CdiRegistry& regi
   }
   const Result<Said> said = PlaceByDriver(device, mounts, kernel);
   if (!said.ok()) return said.error();
-  const Result<NumaIds> ids = said->nodes.empty() ? PlaceByNodes(nodes, kernel) : said->nodes;
+  Result<NumaIds> ids = said->nodes.empty() ? PlaceByNodes(nodes, kernel) : said->nodes;
   if (!ids.ok()) return ids.error();
+  if (ids->empty()) ids = said->dranet_nodes;
   located.numa.assign(ids->begin(), ids->end());
   if (ids->empty() && !said->foreign_attribute.empty()) {
     located.note = "attribute " + said->foreign_attribute + " is not used";

@@ -36,7 +36,8 @@ std::vector<Result<Location>> LocateEach(const Places& places,
                                          const std::vector<PreparedDevice>& devices);
 
 // These devices with their NUMA nodes. The driver's metadata comes first (KEP-5304: numaNode,
-// pciBusID, pcieRoot), then the kernel's view of the device nodes. Neither may know it: the name
+// pciBusID, pcieRoot), then the kernel's view of the device nodes, then the attribute
+// dra.net/numaNode of the metadata. None may know it: the name
 // then says why, if there is a reason that can be removed. May block.
 // Errors, all kUnavailable: no CDI specification describes a device; metadata that mention it
 // cannot be read, are ambiguous or contradict each other; sysfs cannot be read.
