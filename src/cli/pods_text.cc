@@ -25,6 +25,10 @@ std::string NodesOf(const google::protobuf::RepeatedField<int32_t>& nodes) {
   return nodes.empty() ? "any" : Joined(nodes);
 }
 
+std::string NameOf(const v1::PodReport& pod) {
+  return pod.pod_name().empty() ? pod.pod_uid() : pod.pod_namespace() + "/" + pod.pod_name();
+}
+
 std::string DevicesOf(const v1::ContainerAssignment& container) {
   std::string text = DescribeAssignedDevices(container);
   const std::string claimed = DescribeClaimedDevices(container.claimed_devices());
@@ -35,7 +39,7 @@ std::string DevicesOf(const v1::ContainerAssignment& container) {
 // What is not in a row of the table.
 void PrintOfWholePods(const v1::ListPodsResponse& pods, std::ostream& out) {
   for (const v1::PodReport& pod : pods.pods()) {
-    const std::string name = pod.pod_namespace() + "/" + pod.pod_name();
+    const std::string name = NameOf(pod);
     if (pod.has_whole()) out << name << " as a whole: " << DescribeWholePod(pod.whole()) << '\n';
     if (pod.claimed_devices().empty()) continue;
     out << name << " has claimed devices of which the container is not known: "
@@ -71,8 +75,7 @@ void PrintPods(const v1::ListPodsResponse& report, bool wide, std::ostream& out)
       {"POD", "CONTAINER", "CPUS", "NUMA", "MEMORY", "DEVICES", "SOURCE"}};
   if (wide) rows.front().insert(rows.front().begin() + 1, "UID");
   for (const v1::PodReport& pod : pods.pods()) {
-    const std::string name =
-        pod.pod_name().empty() ? pod.pod_uid() : pod.pod_namespace() + "/" + pod.pod_name();
+    const std::string name = NameOf(pod);
     if (pod.containers().empty()) {  // its sandbox alone
       rows.push_back({name, "-", "-", "-", "-", "-", OrDash(pod.source())});
       if (wide) rows.back().insert(rows.back().begin() + 1, pod.pod_uid());

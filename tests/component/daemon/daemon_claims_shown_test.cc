@@ -122,6 +122,22 @@ TEST_F(DaemonClaimsShown, WithEachContainerThatHasOneOfThem) {
   EXPECT_EQ(Pods(), "");
 }
 
+// As with a runtime that does not show the request, or that does not answer yet.
+TEST_F(DaemonClaimsShown, WithThePodUntilTheRuntimeShowsTheContainer) {
+  Start();
+  claims_.Prepare("p", {testing::ClaimsTree::Gpu("1")});
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  ASSERT_TRUE(Create(Run(pod), pod, Claiming(Pinned(2), "1")).status.ok());
+  StopDaemon();
+  runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::INTERNAL, "busy"});
+  StartDaemon();
+  const std::string device = "default/gpus example.com/gpu1 on 1; ";
+  EXPECT_TRUE(Eventually([&] { return Pods() == "pod: " + device; })) << Pods();
+  EXPECT_EQ(Resources(), "app:; ");
+  runtime_->SetFailure("ContainerStatus", grpc::Status::OK);
+  EXPECT_TRUE(Eventually([&] { return Pods() == "app: " + device; })) << Pods();
+}
+
 TEST_F(DaemonClaimsShown, FileThatCannotBeReadIsSaid) {
   Start();
   Prepare();
