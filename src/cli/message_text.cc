@@ -50,6 +50,18 @@ std::string DescribeAssignedDevices(const control::v1::ContainerAssignment& cont
   return text;
 }
 
+std::string DescribeClaimedDevices(
+    const google::protobuf::RepeatedPtrField<control::v1::ClaimedDevice>& devices) {
+  std::string text;
+  for (const control::v1::ClaimedDevice& device : devices) {
+    text +=
+        (text.empty() ? "" : ", ") + device.driver() + "/" + device.pool() + "/" + device.name();
+    text += device.numa().empty() ? " (NUMA unknown)" : " (NUMA " + Joined(device.numa()) + ")";
+    if (!device.note().empty()) text += " [" + device.note() + "]";
+  }
+  return text;
+}
+
 std::string DescribeWholePod(const control::v1::WholePod& pod) {
   std::string text = pod.cpus().empty() ? "" : "CPUs " + pod.cpus();
   for (const control::v1::MemoryBlock& block : pod.memory()) {

@@ -30,6 +30,10 @@ std::string OfNode(const control::v1::ContainerAssignment& assignment);
 // "nvidia.com/gpu gpu0 (NUMA 0) [unhealthy]"; empty without devices.
 std::string DescribeAssignedDevices(const control::v1::ContainerAssignment& container);
 
+// "gpu.example.com/node-1/gpu-0 (NUMA 1)", by comma.
+std::string DescribeClaimedDevices(
+    const google::protobuf::RepeatedPtrField<control::v1::ClaimedDevice>& devices);
+
 // "CPUs 1-4, 1073741824 bytes of memory of NUMA 0".
 std::string DescribeWholePod(const control::v1::WholePod& pod);
 

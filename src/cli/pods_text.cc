@@ -25,6 +25,30 @@ std::string NodesOf(const google::protobuf::RepeatedField<int32_t>& nodes) {
   return nodes.empty() ? "any" : Joined(nodes);
 }
 
+std::string NameOf(const v1::PodReport& pod) {
+  return pod.pod_name().empty() ? pod.pod_uid() : pod.pod_namespace() + "/" + pod.pod_name();
+}
+
+std::string DevicesOf(const v1::ContainerAssignment& container) {
+  std::string text = DescribeAssignedDevices(container);
+  const std::string claimed = DescribeClaimedDevices(container.claimed_devices());
+  if (!text.empty() && !claimed.empty()) text += ", ";
+  return text + claimed;
+}
+
+// What is not in a row of the table.
+void PrintOfWholePods(const v1::ListPodsResponse& pods, std::ostream& out) {
+  for (const v1::PodReport& pod : pods.pods()) {
+    const std::string name = NameOf(pod);
+    if (pod.has_whole()) out << name << " as a whole: " << DescribeWholePod(pod.whole()) << '\n';
+    if (pod.claimed_devices().empty()) continue;
+    out << name << " has claimed devices of which the container is not known: "
+        << DescribeClaimedDevices(pod.claimed_devices()) << '\n';
+  }
+  if (pods.claims_error().empty()) return;
+  out << "claimed devices are not shown: " << pods.claims_error() << '\n';
+}
+
 // A pod with a sandbox is in the table as well.
 void PrintWaiting(const v1::ListPodsResponse& pods, std::ostream& out) {
   if (pods.waiting().empty()) return;
@@ -51,8 +75,7 @@ void PrintPods(const v1::ListPodsResponse& report, bool wide, std::ostream& out)
       {"POD", "CONTAINER", "CPUS", "NUMA", "MEMORY", "DEVICES", "SOURCE"}};
   if (wide) rows.front().insert(rows.front().begin() + 1, "UID");
   for (const v1::PodReport& pod : pods.pods()) {
-    const std::string name =
-        pod.pod_name().empty() ? pod.pod_uid() : pod.pod_namespace() + "/" + pod.pod_name();
+    const std::string name = NameOf(pod);
     if (pod.containers().empty()) {  // its sandbox alone
       rows.push_back({name, "-", "-", "-", "-", "-", OrDash(pod.source())});
       if (wide) rows.back().insert(rows.back().begin() + 1, pod.pod_uid());
@@ -60,17 +83,12 @@ void PrintPods(const v1::ListPodsResponse& report, bool wide, std::ostream& out)
     for (const v1::ContainerAssignment& container : pod.containers()) {
       std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{
           name, container.container(), CpusOf(container, wide), NodesOf(container.cpu_nodes()),
-          NodesOf(container.memory_nodes()), OrDash(DescribeAssignedDevices(container)),
-          OrDash(pod.source())});
+          NodesOf(container.memory_nodes()), OrDash(DevicesOf(container)), OrDash(pod.source())});
       if (wide) row.insert(row.begin() + 1, pod.pod_uid());
     }
   }
   PrintTable(rows, out);
-  for (const v1::PodReport& pod : pods.pods()) {
-    if (!pod.has_whole()) continue;
-    out << pod.pod_namespace() << '/' << pod.pod_name()
-        << " as a whole: " << DescribeWholePod(pod.whole()) << '\n';
-  }
+  PrintOfWholePods(pods, out);
   PrintWaiting(pods, out);
 }
 

@@ -77,19 +77,26 @@ Json JsonOf(const v1::WholePod& pod) {
           {"memory", std::move(memory)}};
 }
 
+Json JsonOf(const v1::ClaimedDevice& device) {
+  return {{"claim", device.claim()}, {"driver", device.driver()}, {"pool", device.pool()},
+          {"name", device.name()},   {"numa", device.numa()},     {"note", device.note()}};
+}
+
 Json JsonOf(const v1::PodReport& pod) {
   Json containers = Json::array();
   for (const v1::ContainerAssignment& container : pod.containers()) {
     Json json = JsonOf(container);
     json["cpus"] = container.cpus();
     json["cpu_nodes"] = container.cpu_nodes();
+    json["claimed_devices"] = ListOf(container.claimed_devices(), JsonOf);
     containers.push_back(std::move(json));
   }
   Json json = {{"pod_uid", pod.pod_uid()},
                {"namespace", pod.pod_namespace()},
                {"name", pod.pod_name()},
                {"source", pod.source()},
-               {"containers", std::move(containers)}};
+               {"containers", std::move(containers)},
+               {"claimed_devices", ListOf(pod.claimed_devices(), JsonOf)}};
   if (pod.has_whole()) json["whole"] = JsonOf(pod.whole());
   return json;
 }
@@ -268,7 +275,9 @@ std::string PodsJson(const v1::ListPodsResponse& pods) {
   now.set_time_unix_ms(pods.time_unix_ms());
   Json waiting = Json::array();
   for (const v1::PendingPod& pod : pods.waiting()) waiting.push_back(JsonOf(now, pod));
-  return Text({{"pods", ListOf(pods.pods(), JsonOf)}, {"waiting", std::move(waiting)}});
+  return Text({{"pods", ListOf(pods.pods(), JsonOf)},
+               {"waiting", std::move(waiting)},
+               {"claims_error", pods.claims_error()}});
 }
 
 std::string WhyNotJson(const v1::WhyNotResponse& why) {

@@ -19,6 +19,7 @@
 #include "allocation/allocation_manager.h"
 #include "allocation/decision_log.h"
 #include "control/decision_history.h"
+#include "dra/container_claims.h"
 #include "reconcile/bypass.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
@@ -87,6 +88,9 @@ struct ReportSources {
   // The resources whose plugin was registered and is disconnected, and since when. Empty: not
   // known.
   std::function<std::map<std::string, std::chrono::steady_clock::time_point>()> disconnected = {};
+  // The prepared claims, and where devices are found. May block. Empty: there are none.
+  std::function<Result<dra::ContainerClaims>()> claims = {};
+  dra::Places claim_places = {};
 };
 
 // The maximum per resource that ReportStatus lists; further ones are counted.

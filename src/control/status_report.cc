@@ -8,6 +8,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/memorymanager/memory_state.h"
+#include "control/claims_report.h"
 #include "control/pending_report.h"
 #include "control/readable.h"
 #include "control/reports.h"
@@ -310,6 +311,7 @@ v1::ListPodsResponse ReportPods(const ReportSources& sources) {
     for (v1::PendingPod& pod : in_order) *message.add_waiting() = std::move(pod);
   }
   for (v1::PodReport& pod : pods) *message.add_pods() = std::move(pod);
+  AddClaimedDevices(sources, message);
   return message;
 }
 

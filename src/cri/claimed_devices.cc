@@ -193,6 +193,14 @@ bool IsSettled(const admission::NodeState& state, const Pod& pod, const std::str
 
 }  // namespace
 
+void RecordCdiNames(const HandlerContext& context, const ContainerKey& key,
+                    const runtime::v1::ContainerConfig& config) {
+  if (context.cdi_names == nullptr) return;
+  std::set<std::string> names;
+  for (const auto& device : config.cdi_devices()) names.insert(device.name());
+  context.cdi_names->Created(key, std::move(names));
+}
+
 void FindClaimed(const HandlerContext& context, PodAsk ask,
                  const runtime::v1::ContainerConfig* config,
                  std::function<void(Result<PodAsk>)> done) {

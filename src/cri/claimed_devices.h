@@ -30,4 +30,8 @@ void FindClaimed(const HandlerContext& context, podsource::PodAsk ask,
 void FindClaimedOfPod(const HandlerContext& context, Pod pod,
                       std::function<void(Result<Pod>)> done);
 
+// Records by which CDI names the container has devices. Call when the runtime has created it.
+void RecordCdiNames(const HandlerContext& context, const ContainerKey& key,
+                    const runtime::v1::ContainerConfig& config);
+
 }  // namespace alignd::cri

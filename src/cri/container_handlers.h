@@ -13,6 +13,7 @@
 #include "host/event_loop.h"
 #include "podsource/resource_source.h"
 #include "proxy/forwarder.h"
+#include "reconcile/cdi_names.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/reconciler.h"
@@ -42,6 +43,8 @@ struct HandlerContext {
   const dra::Places* claimed_devices = nullptr;
   // Containers of these get neither exclusive CPUs nor pinned memory; null: there are none.
   const SharedPoolHandlers* shared_pool_handlers = nullptr;
+  // Records the CDI names of containers; may be null.
+  reconcile::CdiNames* cdi_names = nullptr;
 };
 
 // Handlers for the methods of runtime.v1 and runtime.v1alpha2 that create, change and remove

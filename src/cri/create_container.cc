@@ -202,6 +202,7 @@ class CreateContainer final : public WaitingCall {
     v1::CreateContainerResponse response;
     if (status.ok() && ReadAnswer(*bytes, response) && !response.container_id().empty()) {
       context_.registry.AddContainer(response.container_id(), key_, applied_);
+      RecordCdiNames(context_, key_, request_->config());
       context_.reconciler.Nudge();  // the pool may have changed meanwhile
     } else {
       context_.reconciler.Relist();  // the runtime may have created the container all the same

@@ -173,6 +173,12 @@ class RestorePod final : public WaitingCall {
         }
         context_.registry.AddContainer(container.container_id(), {Uid(), container.name()},
                                        applied->second);
+        const auto& configs = request_->container_configs();
+        const auto config = std::ranges::find(
+            configs, container.name(), [](const auto& one) { return one.metadata().name(); });
+        if (config != configs.end()) {
+          RecordCdiNames(context_, {Uid(), container.name()}, *config);
+        }
         applied_.erase(applied);
       }
       context_.reconciler.Nudge();  // the pool may have changed meanwhile

@@ -56,6 +56,7 @@ Parts::Parts(PartsInput input, const Options& options)
       history(options.state_dir / control::DecisionHistory::kFileName, node, {}),
       kubelet_watch(conditions, options.kubelet_grace, options.listen),
       runtime(input.runtime, options.runtime_timeout),
+      cdi_names(registry, runtime),
       mover(io, allocation, registry, runtime, *cgroups, reconciler),
       reconciler({background, io, events}, node, allocation, registry, runtime, *cgroups,
                  conditions, ReconcilerOptions(options, std::move(input.findings))),
@@ -74,7 +75,8 @@ Parts::Parts(PartsInput input, const Options& options)
       container_handlers(cri::MakeContainerHandlers(
           {node, allocation, plugins, registry, reconciler, runtime, *sources, conditions, *events,
            io, *cgroups, !options.keep_pod_cpu_quota, options.mirror.has_value(),
-           options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices, &shared_pool_handlers})) {
+           options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices, &shared_pool_handlers,
+           &cdi_names})) {
   if (const std::optional<Error>& failure = boot->Unsaved()) {
     late_files.Add(std::string(allocation::kBootFileName),
                    "a boot of the machine before that is not noticed, so that containers do not "
@@ -134,7 +136,16 @@ control::ReportSources Parts::ReportSourcesFor(const Options& options,
           .not_devices = options.not_devices,
           .changer = changer,
           .has_adopted = [this] { return reconciler.Recovered(); },
-          .disconnected = [this] { return plugins.Disconnected(); }};
+          .disconnected = [this] { return plugins.Disconnected(); },
+          .claims = [this] { return Claims(); },
+          .claim_places = claimed_devices};
+}
+
+Result<dra::ContainerClaims> Parts::Claims() const {
+  Result<std::vector<dra::PreparedClaim>> claims = dra::ReadClaims(claimed_devices);
+  if (!claims.ok()) return claims.error();
+  return dra::ContainerClaims(*std::move(claims),
+                              [this](const ContainerKey& key) { return cdi_names.Of(key); });
 }
 
 proxy::HandlerFactory Parts::Handlers(const Options& options) {
@@ -225,6 +236,8 @@ reconcile::Reconciler::Options Parts::ReconcilerOptions(const Options& options,
     CheckStateFiles();
     CheckConfigFile();
     LookForUnattachedKubelet();
+    // Reports of claims say what is wrong with the file.
+    if (const auto claims = Claims(); claims.ok()) cdi_names.Look(claims->Pods());
     bypass->Remind();
     if (conflicting) conflicting->Look();
   };

@@ -25,6 +25,7 @@
 #include "daemon/watchdog.h"
 #include "deviceplugin/plugin_registry.h"
 #include "dra/claimed_devices.h"
+#include "dra/container_claims.h"
 #include "host/event_loop.h"
 #include "metrics/event_metrics.h"
 #include "mirror/binding_table.h"
@@ -33,6 +34,7 @@
 #include "podsource/resource_source.h"
 #include "proxy/forwarder.h"
 #include "reconcile/bypass.h"
+#include "reconcile/cdi_names.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_mover.h"
 #include "reconcile/container_registry.h"
@@ -74,6 +76,8 @@ struct Parts {
 
   // For the reports of the status. The parts and `changer`, if given, outlive the result.
   control::ReportSources ReportSourcesFor(const Options& options, control::ConfigChanger* changer);
+  // The prepared claims, as they are now. May block. Errors: as dra::ReadClaims.
+  Result<dra::ContainerClaims> Claims() const;
   // The handlers of intercepted CRI methods, as cri::WithBypass has them.
   proxy::HandlerFactory Handlers(const Options& options);
   // See Daemon::CheckConfigFile.
@@ -107,6 +111,7 @@ struct Parts {
   reconcile::KubeletWatch kubelet_watch;
   reconcile::ContainerRegistry registry;
   reconcile::RuntimeClient runtime;
+  reconcile::CdiNames cdi_names;
   reconcile::ContainerMover mover;
   reconcile::Reconciler reconciler;
   Mutex mirror_mutex;

@@ -105,9 +105,9 @@ Result<Done> Servers::ServeReports(const Options& options, const control::Report
       });
   if (!control.ok()) return control.error();
   control_ = *std::move(control);
-  auto pod_resources =
-      podresources::PodResourcesServer::Start(parts_.services, options.PodResourcesSocket(),
-                                              parts_.node, parts_.allocation, parts_.registry);
+  auto pod_resources = podresources::PodResourcesServer::Start(
+      parts_.services, options.PodResourcesSocket(), parts_.node, parts_.allocation,
+      parts_.registry, [this] { return parts_.Claims(); });
   if (!pod_resources.ok()) return pod_resources.error();
   pod_resources_ = *std::move(pod_resources);
   return Done{};

@@ -24,6 +24,7 @@ Error Unavailable(Error error) {
 // What the driver says of a device. Empty: it does not say.
 struct Said {
   NumaIds nodes = {};
+  NumaIds dranet_nodes = {};  // as DeviceMetadata::dranet_node
   std::string foreign_attribute = {};
 };
 
@@ -38,7 +39,27 @@ Result<NumaIds> PlaceIn(const DeviceMetadata& device, const DeviceNuma& kernel) 
   if (device.numa_node) return NumaIds{*device.numa_node};
   Result<NumaIds> ids = kernel.OfPciDevice(device.pci_bus_id);
   if (!ids.ok() || !ids->empty()) return ids;
-  return kernel.OfPcieRoot(device.pcie_root);
+  NumaIds all;
+  for (const std::string& root : device.pcie_roots) {
+    ids = kernel.OfPcieRoot(root);
+    if (!ids.ok()) return ids;
+    all.merge(*ids);
+  }
+  return all;
+}
+
+// Several entries may say where a device is, but not differently. `source`: the file of `known`.
+Result<Done> Agree(const NumaIds& nodes, const std::string& file, NumaIds& known,
+                   std::string& source) {
+  if (nodes.empty()) return Done{};
+  if (!known.empty() && known != nodes) {
+    return Contradiction(source == file
+                             ? file + " has it twice, on different NUMA nodes"
+                             : source + " and " + file + " have different NUMA nodes of it");
+  }
+  known = nodes;
+  source = file;
+  return Done{};
 }
 
 // The devices of a metadata file. None if it does not exist or the driver has not filled it.
@@ -58,6 +79,7 @@ Result<Said> PlaceByDriver(const PreparedDevice& asked, const std::set<std::stri
                            const DeviceNuma& kernel) {
   Said said;
   std::string source;  // of said.nodes
+  std::string dranet_source;
   for (const std::string& file : files) {
     if (!IsMetadataPath(file)) continue;
     const Result<std::vector<DeviceMetadata>> devices = ReadMetadata(file);
@@ -71,14 +93,11 @@ Result<Said> PlaceByDriver(const PreparedDevice& asked, const std::set<std::stri
       const Result<NumaIds> nodes = PlaceIn(device, kernel);
       if (!nodes.ok()) return nodes.error().In(file);
       if (said.foreign_attribute.empty()) said.foreign_attribute = device.foreign_attribute;
-      if (nodes->empty()) continue;
-      if (!said.nodes.empty() && said.nodes != *nodes) {
-        return Contradiction(source == file
-                                 ? file + " has it twice, on different NUMA nodes"
-                                 : source + " and " + file + " have different NUMA nodes of it");
-      }
-      said.nodes = *nodes;
-      source = file;
+      NumaIds dranet;
+      if (device.dranet_node) dranet.insert(*device.dranet_node);
+      Result<Done> agrees = Agree(*nodes, file, said.nodes, source);
+      if (agrees.ok()) agrees = Agree(dranet, file, said.dranet_nodes, dranet_source);
+      if (!agrees.ok()) return agrees.error();
     }
   }
   return said;
@@ -95,11 +114,11 @@ Result<NumaIds> PlaceByNodes(const std::vector<CdiNode>& nodes, DeviceNuma& kern
   return all;
 }
 
-Result<ClaimedDevice> LocateOne(const PreparedDevice& device, const CdiRegistry& registry,
-                                DeviceNuma& kernel) {
-  ClaimedDevice located{.name = IdOf(device)};
+Result<Location> LocateOne(const PreparedDevice& device, const CdiRegistry& registry,
+                           DeviceNuma& kernel) {
+  Location located;
   if (device.cdi_names.empty()) {
-    located.name += " (without a CDI name)";
+    located.note = "without a CDI name";
     return located;
   }
   if (device.driver.empty() || device.pool.empty() || device.name.empty()) {
@@ -115,40 +134,60 @@ Result<ClaimedDevice> LocateOne(const PreparedDevice& device, const CdiRegistry&
   }
   const Result<Said> said = PlaceByDriver(device, mounts, kernel);
   if (!said.ok()) return said.error();
-  const Result<NumaIds> ids = said->nodes.empty() ? PlaceByNodes(nodes, kernel) : said->nodes;
+  Result<NumaIds> ids = said->nodes.empty() ? PlaceByNodes(nodes, kernel) : said->nodes;
   if (!ids.ok()) return ids.error();
+  if (ids->empty()) ids = said->dranet_nodes;
   located.numa.assign(ids->begin(), ids->end());
   if (ids->empty() && !said->foreign_attribute.empty()) {
-    located.name += " (attribute " + said->foreign_attribute + " is not used)";
+    located.note = "attribute " + said->foreign_attribute + " is not used";
   }
   return located;
 }
 
 }  // namespace
 
-Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std::string& pod_uid) {
+Result<std::vector<PreparedClaim>> ReadClaims(const Places& places) {
   const Result<std::string> text = host::ReadFile(places.prepared_claims);
   if (!text.ok()) {
-    if (text.error().code == ErrorCode::kNotFound) return std::vector<PreparedDevice>();
+    if (text.error().code == ErrorCode::kNotFound) return std::vector<PreparedClaim>();
     return Unavailable(text.error());
   }
-  const Result<std::vector<PreparedClaim>> claims = ParsePreparedClaims(*text);
+  Result<std::vector<PreparedClaim>> claims = ParsePreparedClaims(*text);
   if (!claims.ok()) {
     return Unavailable(host::ContentError(claims.error(), places.prepared_claims));
   }
+  return claims;
+}
+
+Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std::string& pod_uid) {
+  const Result<std::vector<PreparedClaim>> claims = ReadClaims(places);
+  if (!claims.ok()) return claims.error();
   return DevicesOf(*claims, pod_uid);
 }
 
-Result<std::vector<ClaimedDevice>> Locate(const Places& places,
-                                          const std::vector<PreparedDevice>& devices) {
-  std::vector<ClaimedDevice> located;
+std::vector<Result<Location>> LocateEach(const Places& places,
+                                         const std::vector<PreparedDevice>& devices) {
+  std::vector<Result<Location>> located;
   if (devices.empty()) return located;
   const CdiRegistry registry = CdiRegistry::Read(places.cdi_directories);
   DeviceNuma kernel(places.root);
   for (const PreparedDevice& device : devices) {
-    Result<ClaimedDevice> one = LocateOne(device, registry, kernel);
-    if (!one.ok()) return Unavailable(one.error().In(IdOf(device)));
-    located.push_back(*std::move(one));
+    Result<Location> one = LocateOne(device, registry, kernel);
+    if (!one.ok()) one = Unavailable(one.error().In(IdOf(device)));
+    located.push_back(std::move(one));
+  }
+  return located;
+}
+
+Result<std::vector<ClaimedDevice>> Locate(const Places& places,
+                                          const std::vector<PreparedDevice>& devices) {
+  std::vector<Result<Location>> places_of = LocateEach(places, devices);
+  std::vector<ClaimedDevice> located;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (!places_of[i].ok()) return places_of[i].error();
+    Location& place = *places_of[i];
+    const std::string note = place.note.empty() ? "" : " (" + place.note + ")";
+    located.push_back({.name = IdOf(devices[i]) + note, .numa = std::move(place.numa)});
   }
   return located;
 }

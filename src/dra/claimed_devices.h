@@ -18,12 +18,26 @@ struct Places {
   std::filesystem::path root = "/";  // has sys/ and proc/
 };
 
+// The claims that the kubelet has had prepared. None without the file: a kubelet without DRA has
+// none. May block. Errors: kUnavailable, naming the file.
+Result<std::vector<PreparedClaim>> ReadClaims(const Places& places);
+
 // The devices of the claims that the kubelet has had prepared for the pod. None without the file: a
 // kubelet without DRA has none. May block. Errors: kUnavailable, naming the file.
 Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std::string& pod_uid);
 
+struct Location {
+  std::vector<int64_t> numa = {};  // ids; empty: not known
+  std::string note = {};           // why it is not known, if there is a reason that can be removed
+};
+
+// Where each of these devices is, in this order. As Locate, but an error is that of one device.
+std::vector<Result<Location>> LocateEach(const Places& places,
+                                         const std::vector<PreparedDevice>& devices);
+
 // These devices with their NUMA nodes. The driver's metadata comes first (KEP-5304: numaNode,
-// pciBusID, pcieRoot), then the kernel's view of the device nodes. Neither may know it: the name
+// pciBusID, pcieRoot), then the kernel's view of the device nodes, then the attribute
+// dra.net/numaNode of the metadata. None may know it: the name
 // then says why, if there is a reason that can be removed. May block.
 // Errors, all kUnavailable: no CDI specification describes a device; metadata that mention it
 // cannot be read, are ambiguous or contradict each other; sysfs cannot be read.

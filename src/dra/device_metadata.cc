@@ -18,17 +18,27 @@ const json& Attribute(const json& attributes, const char* name) {
   return MemberOf(attributes, ("resource.kubernetes.io/" + std::string(name)).c_str());
 }
 
-// The value is a number, or a list of which the first is the node of the device itself (KEP-6072).
-// -1: as the kernel writes it, the node is not known.
-void ReadNode(const json& attribute, DeviceMetadata& device) {
-  if (attribute.is_null()) return;
+constexpr char kDranetNode[] = "dra.net/numaNode";
+
+// Answers whether the value is a NUMA node: a number, or a list of which the first is the node of
+// the device itself (KEP-6072). -1: as the kernel writes it, the node is not known.
+bool ReadNode(const json& attribute, std::optional<int64_t>& node) {
+  if (attribute.is_null()) return true;
   const json& list = ElementsOf(attribute, "ints");
   const json& number = list.empty() ? MemberOf(attribute, "int") : list.front();
-  if (!number.is_number_integer() || number < -1 || number > kMaxNode) {
-    device.wrong_node = attribute.dump(-1, ' ', false, json::error_handler_t::replace);
-  } else if (number >= 0) {
-    device.numa_node = number.get<int64_t>();
+  if (!number.is_number_integer() || number < -1 || number > kMaxNode) return false;
+  if (number >= 0) node = number.get<int64_t>();
+  return true;
+}
+
+// The value is a text, or a list of texts (KEP-5491): a device may be below several roots.
+std::vector<std::string> ReadTexts(const json& attribute) {
+  std::vector<std::string> texts;
+  for (const json& text : ElementsOf(attribute, "strings")) {
+    if (text.is_string()) texts.push_back(text.get<std::string>());
   }
+  if (std::string text = TextOf(attribute, "string"); !text.empty()) texts.push_back(text);
+  return texts;
 }
 
 // Attributes of other domains that have the name of Kubernetes' own. A name without a domain is of
@@ -37,7 +47,7 @@ std::string ForeignAttribute(const json& attributes) {
   if (!attributes.is_object()) return {};
   for (const auto& [name, value] : attributes.items()) {
     const bool is_node = name == "numaNode" || name.ends_with("/numaNode");
-    if (is_node && name != "resource.kubernetes.io/numaNode") return name;
+    if (is_node && name != "resource.kubernetes.io/numaNode" && name != kDranetNode) return name;
   }
   return {};
 }
@@ -60,10 +70,16 @@ Result<std::vector<DeviceMetadata>> ParseDeviceMetadata(std::string_view text) {
       device.driver = TextOf(entry, "driver");
       device.pool = TextOf(entry, "pool");
       device.name = TextOf(entry, "name");
-      ReadNode(Attribute(attributes, "numaNode"), device);
+      const json& node = Attribute(attributes, "numaNode");
+      if (!ReadNode(node, device.numa_node)) {
+        device.wrong_node = node.dump(-1, ' ', false, json::error_handler_t::replace);
+      }
       device.pci_bus_id = TextOf(Attribute(attributes, "pciBusID"), "string");
-      device.pcie_root = TextOf(Attribute(attributes, "pcieRoot"), "string");
+      device.pcie_roots = ReadTexts(Attribute(attributes, "pcieRoot"));
       device.foreign_attribute = ForeignAttribute(attributes);
+      if (!ReadNode(MemberOf(attributes, kDranetNode), device.dranet_node)) {
+        device.foreign_attribute = kDranetNode;
+      }
     }
   }
   return devices;

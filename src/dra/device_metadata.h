@@ -18,11 +18,16 @@ struct DeviceMetadata {
   std::string pool;
   std::string name;
   std::optional<int64_t> numa_node;
-  std::string pci_bus_id;  // "0000:81:00.0"
-  std::string pcie_root;   // "pci0000:80"
+  std::string pci_bus_id;               // "0000:81:00.0"
+  std::vector<std::string> pcie_roots;  // "pci0000:80"
+  // dra.net/numaNode: dranet, the SR-IOV driver and others have the kernel's number of the node
+  // there, as Kubernetes had no attribute for it. Source: dranet pkg/apis/attributes.go,
+  // pkg/inventory/db.go.
+  std::optional<int64_t> dranet_node;
   // A value of numaNode that is no NUMA node, as JSON; empty: it has none.
   std::string wrong_node;
-  // An attribute numaNode of another domain, such as "dra.net/numaNode": alignd does not use it.
+  // An attribute numaNode of another domain, or a dra.net/numaNode that is no NUMA node: alignd
+  // does not use it.
   std::string foreign_attribute;
 
   friend bool operator==(const DeviceMetadata&, const DeviceMetadata&) = default;

@@ -35,6 +35,8 @@ bool IsForExtended(const json& claim) {
 
 PreparedClaim ReadClaim(const json& entry) {
   PreparedClaim claim;
+  claim.name = TextOf(entry, "ClaimName");
+  claim.name_space = TextOf(entry, "Namespace");
   const bool is_for_extended = IsForExtended(entry);
   // Go's set: an object with empty values.
   if (const json& pods = MemberOf(entry, "PodUIDs"); pods.is_object()) {
@@ -48,6 +50,7 @@ PreparedClaim ReadClaim(const json& entry) {
       prepared.driver = driver;
       prepared.pool = TextOf(device, "PoolName");
       prepared.name = TextOf(device, "DeviceName");
+      prepared.share_id = TextOf(device, "ShareID");
       for (const json& name : ElementsOf(device, "CDIDeviceIDs")) {
         if (name.is_string()) prepared.cdi_names.push_back(name.get<std::string>());
       }

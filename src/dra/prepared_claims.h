@@ -22,6 +22,7 @@ struct PreparedDevice {
   // The requests for which it was allocated, if the scheduler has made its claim for extended
   // resources of the pod: "container-0-request-2", of the third resource of the first container.
   std::set<std::string> extended_requests = {};
+  std::string share_id = {};  // of a part of the device's capacity; empty: the whole device
 
   friend bool operator==(const PreparedDevice&, const PreparedDevice&) = default;
 };
@@ -29,6 +30,8 @@ struct PreparedDevice {
 struct PreparedClaim {
   std::set<std::string> pods;  // UIDs
   std::vector<PreparedDevice> devices;
+  std::string name = {};
+  std::string name_space = {};
 
   friend bool operator==(const PreparedClaim&, const PreparedClaim&) = default;
 };

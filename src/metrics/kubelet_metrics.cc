@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/base/cpu_set.h"
 #include "alignd/pod/pod.h"
@@ -115,34 +116,49 @@ void KubeletMetrics::CountContainers(const DecisionReport& report) {
       CountCpus(report, container.name, !no_cpus);
     }
     if (no_cpus) return;
-    if (report.node.memory && report.before.memory.Find(key) == nullptr) {
+    const bool wants_memory = admission::RequestsMemory(report.node, report.pod, container);
+    if (wants_memory && report.before.memory.Find(key) == nullptr) {
       memory_requests_.Add();
       if (is_last) memory_errors_.Add();
+      resource_managers_.MemoryOfNode(container, !is_last);
     }
     if (is_last) return;
   }
 }
 
-// Each manager is asked once for the pod.
-// Source: cpumanager/policy_static.go, AllocatePod; memorymanager/policy_static.go, AllocatePod.
+// Each manager is asked once for the pod, and counts the containers that get a part of their own.
+// In addition, the memory manager counts the pod and all init containers. Source:
+// cpumanager/policy_static.go, AllocatePod; memorymanager/policy_static.go, AllocatePod.
 void KubeletMetrics::CountWholePod(const DecisionReport& report) {
   const std::optional<admission::RefusalPoint>& refused = report.decision.refused_at;
   if (refused && refused->by == RefusedBy::kDevices) return;
   const bool no_cpus = refused && refused->by == RefusedBy::kCpus;
   const bool has_cpus = report.before.cpu.pods.contains(report.pod.uid);
   if (report.node.cpu && WholePodCpus(report.pod) > 0 && !has_cpus) {
-    CountCpus(report, /*container=*/"", !no_cpus);
+    resource_managers_.CpusOfPod(report.pod, !no_cpus);
+    if (no_cpus) cpu_errors_.Add();
+    const auto with_own = std::ranges::count_if(report.pod.containers, [&](const Container& one) {
+      return ExclusiveCpus(report.pod, one) > 0;
+    });
+    if (!no_cpus) cpu_requests_.Add(static_cast<uint64_t>(with_own));
   }
   if (no_cpus || !report.node.memory) return;
   if (report.before.memory.pods.contains(report.pod.uid)) return;
+  const bool no_memory = refused && refused->by == RefusedBy::kMemory;
+  resource_managers_.MemoryOfPod(report.pod, !no_memory);
   memory_requests_.Add();
-  if (refused && refused->by == RefusedBy::kMemory) memory_errors_.Add();
+  if (no_memory) return memory_errors_.Add();
+  const auto asking = std::ranges::count_if(report.pod.containers, [&](const Container& one) {
+    return one.kind != ContainerKind::kApp || IsEligible(report.pod, one);
+  });
+  memory_requests_.Add(static_cast<uint64_t>(asking));
 }
 
 void KubeletMetrics::CountCpus(const DecisionReport& report, const std::string& container,
                                bool succeeded) {
   cpu_requests_.Add();
   if (!succeeded) cpu_errors_.Add();
+  resource_managers_.CpusOfNode(succeeded);
   if (report.node.cpu->options.full_pcpus_only) {
     Alignment& physical = alignment_[kPhysicalCpu];
     (succeeded ? physical.succeeded : physical.failed).Add();
@@ -192,6 +208,7 @@ void KubeletMetrics::Collect(const admission::Node& node, const admission::NodeS
   families.Counters("kubelet_topology_manager_admission_requests_total",
                     "Admissions that were decided about.");
   families.Add(topology_requests_.value());
+  resource_managers_.Collect(node.config, families);
 }
 
 // Source: policy_static.go, initializeMetrics; topology_manager.go, initializeMetrics. Both have

@@ -12,6 +12,7 @@
 #include "allocation/allocation_events.h"
 #include "metrics/families.h"
 #include "metrics/instruments.h"
+#include "metrics/resource_manager_metrics.h"
 
 namespace alignd::metrics {
 
@@ -58,6 +59,7 @@ class KubeletMetrics {
   Counter topology_errors_;
   Histogram topology_duration_;  // ms
   std::array<Alignment, kBoundaryCount> alignment_;
+  ResourceManagerMetrics resource_managers_;
   ByName<Counter> registrations_;  // by resource
   ByName<Histogram> allocations_;  // by resource; s
 };

@@ -39,6 +39,30 @@ void AddBlocks(const std::vector<memorymanager::Block>& blocks, Memories& into) 
   }
 }
 
+void AddClaim(const dra::PreparedClaim& claim, ::v1::ContainerResources& container) {
+  ::v1::DynamicResource& added = *container.add_dynamic_resources();
+  added.set_claim_name(claim.name);
+  added.set_claim_namespace(claim.name_space);
+  for (const dra::PreparedDevice& device : claim.devices) {
+    ::v1::ClaimResource& resource = *added.add_claim_resources();
+    for (const std::string& name : device.cdi_names) resource.add_cdi_devices()->set_name(name);
+    resource.set_driver_name(device.driver);
+    resource.set_pool_name(device.pool);
+    resource.set_device_name(device.name);
+    if (!device.share_id.empty()) resource.set_share_id(device.share_id);
+  }
+}
+
+void AddDevices(const admission::NodeState& state, const ContainerKey& key, Devices& into) {
+  const auto allocated = state.devices.allocations.find(key);
+  if (allocated == state.devices.allocations.end()) return;
+  for (const auto& [resource, allocation] : allocated->second) {
+    for (const auto& [numa, ids] : allocation.devices) {
+      for (const std::string& id : ids) AddDevice(resource, id, numa, into);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Pod> WithHolders(
@@ -61,7 +85,8 @@ std::vector<Pod> WithHolders(
   return pods;
 }
 
-::v1::PodResources Describe(const admission::NodeState& state, const Pod& pod) {
+::v1::PodResources Describe(const admission::NodeState& state, const Pod& pod,
+                            const dra::ContainerClaims& claims) {
   ::v1::PodResources described;
   described.set_name(pod.name);
   described.set_namespace_(pod.name_space);
@@ -83,21 +108,15 @@ std::vector<Pod> WithHolders(
     if (blocks != nullptr && (is_own || !state.memory.pods.contains(pod.uid))) {
       AddBlocks(*blocks, *container.mutable_memory());
     }
-    const auto allocated = state.devices.allocations.find(key);
-    if (allocated == state.devices.allocations.end()) continue;
-    for (const auto& [resource, allocation] : allocated->second) {
-      for (const auto& [numa, ids] : allocation.devices) {
-        for (const std::string& id : ids) {
-          AddDevice(resource, id, numa, *container.mutable_devices());
-        }
-      }
-    }
+    AddDevices(state, key, *container.mutable_devices());
+    for (const dra::PreparedClaim& claim : claims.ClaimsOf(key)) AddClaim(claim, container);
   }
   return described;
 }
 
 ::v1alpha1::PodResources DescribeDevices(const admission::NodeState& state, const Pod& pod) {
-  const ::v1::PodResources described = Describe(state, pod);
+  const dra::ContainerClaims none({}, nullptr);  // this version does not have them
+  const ::v1::PodResources described = Describe(state, pod, none);
   ::v1alpha1::PodResources devices;
   devices.set_name(described.name());
   devices.set_namespace_(described.namespace_());

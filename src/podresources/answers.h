@@ -8,6 +8,7 @@
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
+#include "dra/container_claims.h"
 #include "podresources/v1/podresources.pb.h"
 #include "podresources/v1alpha1/podresources.pb.h"
 #include "reconcile/container_registry.h"
@@ -28,10 +29,13 @@ std::vector<reconcile::ContainerRegistry::Pod> WithHolders(
 // The pod's containers with their assignments: exclusive CPUs only; memory as booked; devices with
 // their real ids. If the pod has CPUs or memory as a whole: these, and of its containers only those
 // with CPUs of their own with CPUs and memory. Devices come as one entry per device and NUMA node.
-// Ids, nodes and CPUs are sorted. Source: kubelet pkg/kubelet/apis/podresources/server_v1.go;
-// cm/container_manager_linux.go.
+// Ids, nodes and CPUs are sorted. Claims are listed whole with each container that has a device of
+// them. Source: kubelet pkg/kubelet/apis/podresources/server_v1.go; cm/container_manager_linux.go.
+// Differs: a device of a claim has its own CDI names; the kubelet's also has those of the devices
+// before it. A claim without any CDI name is not listed.
 ::v1::PodResources Describe(const admission::NodeState& state,
-                            const reconcile::ContainerRegistry::Pod& pod);
+                            const reconcile::ContainerRegistry::Pod& pod,
+                            const dra::ContainerClaims& claims);
 
 // The same in the first version of the service: devices without NUMA nodes, and nothing else.
 // Source: kubelet pkg/kubelet/apis/podresources/server_v1alpha1.go, v1DevicesToAlphaV1.

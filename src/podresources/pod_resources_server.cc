@@ -1,9 +1,12 @@
 #include "podresources/pod_resources_server.h"
 
+#include <spdlog/spdlog.h>
+
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "host/log_event.h"
 #include "host/printable.h"
 #include "podresources/answers.h"
 #include "podresources/v1/podresources.pb.h"
@@ -27,8 +30,8 @@ using Pod = reconcile::ContainerRegistry::Pod;
 class PodResourcesServer::Services {
  public:
   Services(const admission::Node& node, const allocation::AllocationManager& allocation,
-           const reconcile::ContainerRegistry& registry)
-      : node_(node), allocation_(allocation), registry_(registry) {}
+           const reconcile::ContainerRegistry& registry, ReadClaims claims)
+      : node_(node), allocation_(allocation), registry_(registry), claims_(std::move(claims)) {}
 
   service::Methods Methods() {
     const std::string v1 = "/v1.PodResourcesLister/";
@@ -66,8 +69,9 @@ class PodResourcesServer::Services {
 
   grpc::Status List(::v1::ListPodResourcesResponse& response) const {
     const auto snapshot = allocation_.snapshot();
+    const dra::ContainerClaims claims = Claims();
     for (const Pod& pod : ListedPods(snapshot->state)) {
-      *response.add_pod_resources() = Describe(snapshot->state, pod);
+      *response.add_pod_resources() = Describe(snapshot->state, pod, claims);
     }
     return grpc::Status::OK;
   }
@@ -77,7 +81,7 @@ class PodResourcesServer::Services {
     const auto snapshot = allocation_.snapshot();
     for (const Pod& pod : ListedPods(snapshot->state)) {
       if (pod.name != request.pod_name() || pod.name_space != request.pod_namespace()) continue;
-      *response.mutable_pod_resources() = Describe(snapshot->state, pod);
+      *response.mutable_pod_resources() = Describe(snapshot->state, pod, Claims());
       return grpc::Status::OK;
     }
     // The kubelet's text.
@@ -94,6 +98,16 @@ class PodResourcesServer::Services {
     return grpc::Status::OK;
   }
 
+  dra::ContainerClaims Claims() const {
+    Result<dra::ContainerClaims> claims = claims_();
+    if (claims.ok()) return *std::move(claims);
+    static host::LineLimit limit("claims that are missing in the pod resources service");
+    if (limit.Allow()) {
+      spdlog::warn("pod resources service: {}; its answers have no claims", claims.error().Text());
+    }
+    return dra::ContainerClaims({}, nullptr);
+  }
+
   std::vector<Pod> ListedPods(const admission::NodeState& state) const {
     return WithHolders(state, registry_, [this](const std::string& pod_uid) {
       return allocation_.InitContainers(pod_uid);
@@ -103,14 +117,16 @@ class PodResourcesServer::Services {
   const admission::Node& node_;
   const allocation::AllocationManager& allocation_;
   const reconcile::ContainerRegistry& registry_;
+  const ReadClaims claims_;
   rpc::RateLimit limit_{kCallsPerSecond, kCallsAtOnce};
   TaskQueue queue_{"pod-resources", TaskQueue::kLinger};
 };
 
 Result<std::unique_ptr<PodResourcesServer>> PodResourcesServer::Start(
     std::shared_ptr<host::EventLoop> loop, const std::string& endpoint, const admission::Node& node,
-    const allocation::AllocationManager& allocation, const reconcile::ContainerRegistry& registry) {
-  auto services = std::make_unique<Services>(node, allocation, registry);
+    const allocation::AllocationManager& allocation, const reconcile::ContainerRegistry& registry,
+    ReadClaims claims) {
+  auto services = std::make_unique<Services>(node, allocation, registry, std::move(claims));
   auto server = service::UnaryServer::Start(std::move(loop), endpoint, services->Methods());
   if (!server.ok()) return server.error();
   return std::unique_ptr<PodResourcesServer>(

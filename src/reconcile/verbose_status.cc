@@ -23,6 +23,23 @@ CpuSet CpusAt(const json& object, const char* pointer) {
   return cpus.ok() ? *cpus : CpuSet();
 }
 
+// Source: containerd pkg/cri/sbserver/container_status.go (ContainerInfo); the names of the fields
+// are those of the generated code of cri-api, which leaves out an empty list.
+std::optional<std::set<std::string>> CdiNamesIn(const json& object) {
+  static const json::json_pointer kMetadata("/config/metadata/name");
+  static const json::json_pointer kDevices("/config/CDI_devices");
+  if (!object.contains(kMetadata)) return std::nullopt;
+  std::set<std::string> names;
+  if (!object.contains(kDevices)) return names;
+  for (const json& device : object[kDevices]) {
+    if (!device.is_object() || !device.contains("name") || !device["name"].is_string()) {
+      return std::nullopt;
+    }
+    names.insert(device["name"].get<std::string>());
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<ContainerSpec> SpecInStatus(const std::string& info) {
@@ -41,7 +58,8 @@ Result<ContainerSpec> SpecInStatus(const std::string& info) {
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/quota"),
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/period"),
                        CpusAt(parsed, "/runtimeSpec/linux/resources/cpu/cpus"),
-                       NumberAt(parsed, "/runtimeSpec/linux/resources/memory/limit")};
+                       NumberAt(parsed, "/runtimeSpec/linux/resources/memory/limit"),
+                       CdiNamesIn(parsed)};
 }
 
 std::string_view ToString(CgroupDriver driver) {

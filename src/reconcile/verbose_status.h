@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,10 +21,12 @@ struct ContainerSpec {
   int64_t cpu_period = 0;    // microseconds
   CpuSet cpus{};             // empty: none, or not known
   int64_t memory_limit = 0;  // bytes; -1: none
+  // Of the request with which it was created; nullopt: the runtime does not show it.
+  std::optional<std::set<std::string>> cdi_names{};
 };
 
 // From the entry `info` of a verbose ContainerStatus: a JSON object in which containerd and CRI-O
-// show the OCI spec as `runtimeSpec`.
+// show the OCI spec as `runtimeSpec`. containerd also shows the request as `config`.
 // Errors: kNotFound if it has no cgroup path; kInvalidArgument if that is not a path.
 Result<ContainerSpec> SpecInStatus(const std::string& info);
 

@@ -325,6 +325,17 @@ cri::ContainerStatus RuntimeModel::StatusOf(const SimulatedContainer& container)
   return status;
 }
 
+// As containerd shows it: an empty list is left out.
+static std::string RequestOf(const cri::ContainerConfig& config) {
+  std::string devices;
+  for (const cri::CDIDevice& device : config.cdi_devices()) {
+    devices += std::string(devices.empty() ? R"(,"CDI_devices":[)" : ",") + R"({"name":")" +
+               device.name() + R"("})";
+  }
+  return R"({"metadata":{"name":")" + config.metadata().name() + R"("})" + devices +
+         (devices.empty() ? "}" : "]}");
+}
+
 grpc::Status RuntimeModel::Show(const cri::ContainerStatusRequest& request,
                                 cri::ContainerStatusResponse& response) {
   const auto found = containers_.find(WholeId(containers_, request.container_id()));
@@ -337,7 +348,8 @@ grpc::Status RuntimeModel::Show(const cri::ContainerStatusRequest& request,
         R"(","resources":{"cpu":{"cpus":")" + now.cpuset_cpus() + R"(","shares":)" +
         std::to_string(now.cpu_shares()) + R"(,"quota":)" + std::to_string(now.cpu_quota()) +
         R"(,"period":)" + std::to_string(now.cpu_period()) + R"(},"memory":{"limit":)" +
-        std::to_string(now.memory_limit_in_bytes()) + "}}}}}";
+        std::to_string(now.memory_limit_in_bytes()) + R"(}}}},"config":)" +
+        RequestOf(found->second.config) + "}";
   }
   return grpc::Status::OK;
 }

@@ -28,8 +28,9 @@ class PodResourcesLimit : public ::testing::Test {
     world_.Up();
     registry_.AddSandbox("sandbox", "uid", "default/pod");
     registry_.AddContainer("container", {"uid", "app"}, {});
-    auto server = PodResourcesServer::Start(services_.loop(), Socket(), world_.node,
-                                            *world_.manager, registry_);
+    auto server =
+        PodResourcesServer::Start(services_.loop(), Socket(), world_.node, *world_.manager,
+                                  registry_, [] { return dra::ContainerClaims({}, nullptr); });
     EXPECT_TRUE(server.ok()) << server.error().Text();
     server_ = *std::move(server);
     stub_ = ::v1::PodResourcesLister::NewStub(*rpc::Dial(Socket()));

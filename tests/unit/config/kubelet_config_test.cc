@@ -262,6 +262,18 @@ TEST(KubeletConfig, UnknownGatesAreAWarningWithTheNearestName) {
       R"({"featureGates": {"MemoryQoS": true, "InPlacePodLevelResourcesVerticalScaling": true,
                            "PodLevelResourceManagers": true}})");
   EXPECT_EQ(UnknownFeatureGates(known), std::nullopt);
+  // Of libraries of the kubelet, of 1.36 only, of 1.37, and removed ones.
+  for (const std::string gate :
+       {"PodsAPI", "PLEGOnDemandRelist", "DRAListTypeAttributes", "LoggingStableOptions",
+        "WatchListClient", "NativeHistograms", "SystemdWatchdog", "APIResponseCompression",
+        "WorkloadAwarePreemption", "PodLevelCheckpointRestore", "CPUManager",
+        "WatchFromStorageWithoutResourceVersion", "CustomCPUCFSQuotaPeriod"}) {
+    const KubeletConfig one = ParsedConfig(R"({"featureGates": {")" + gate + R"(": true}})");
+    EXPECT_EQ(UnknownFeatureGates(one), std::nullopt) << gate;
+  }
+  // The name in the kubelet's source; a kubelet refuses it.
+  const KubeletConfig constant = ParsedConfig(R"({"featureGates": {"CPUCFSQuotaPeriod": true}})");
+  EXPECT_TRUE(UnknownFeatureGates(constant).has_value());
   const KubeletConfig config =
       ParsedConfig(R"({"featureGates": {"MemoryQos2": true, "NoSuchThingAtAll": false}})");
   EXPECT_EQ(config.unknown_feature_gates,

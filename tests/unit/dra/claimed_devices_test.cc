@@ -100,7 +100,8 @@ TEST_F(ClaimedDevicesTest, DriverNamesAPciDeviceOrARoot) {
                                        "../../../devices/pci0000:00/0000:01:00.0"));
   for (const char* const attribute :
        {R"("resource.kubernetes.io/pciBusID":{"string":"0000:01:00.0"})",
-        R"("resource.kubernetes.io/pcieRoot":{"string":"pci0000:00"})"}) {
+        R"("resource.kubernetes.io/pcieRoot":{"string":"pci0000:00"})",
+        R"("resource.kubernetes.io/pcieRoot":{"strings":["pci0000:00"]})"}) {
     tree_.AddMetadata("example.com/metadata", "claim", Metadata("nic", attribute));
     EXPECT_EQ(LocateAll({{"example.com", "node", "nic", {"example.com/metadata=claim"}}}),
               (Devices{{"example.com/node/nic", {1}}}))
@@ -183,10 +184,33 @@ TEST_F(ClaimedDevicesTest, MetadataThatDoNotSayWhichDeviceOrNodeAreAnError) {
 
 TEST_F(ClaimedDevicesTest, UnknownPlaceHasItsReason) {
   tree_.AddMetadata("example.com/metadata", "net",
-                    File(Entry("a", "s", R"("dra.net/numaNode":{"int":1})")));
+                    File(Entry("a", "s", R"("dra.cpu/numaNode":{"int":1})")));
   EXPECT_EQ(LocateAll({InPool("a", {"net"}), InPool("b", {})}),
-            (Devices{{"example.com/a/s (attribute dra.net/numaNode is not used)", {}},
+            (Devices{{"example.com/a/s (attribute dra.cpu/numaNode is not used)", {}},
                      {"example.com/b/s (without a CDI name)", {}}}));
+}
+
+// The attribute of dranet says where a network device is, which has no device node.
+TEST_F(ClaimedDevicesTest, AttributeOfDranetIsTheLastSource) {
+  tree_.AddGpu("0", 0);
+  const auto net = [](const std::string& device, const std::string& more, int node) {
+    return Metadata(device, more + R"("dra.net/numaNode":{"int":)" + std::to_string(node) + "}");
+  };
+  const auto place = [&](const std::string& device, std::vector<std::string> names) {
+    return LocateAll({{"example.com", "node", device, std::move(names)}});
+  };
+  tree_.AddMetadata("example.com/metadata", "nic", net("nic", "", 1));
+  EXPECT_EQ(place("nic", {"example.com/metadata=nic"}), (Devices{{"example.com/node/nic", {1}}}));
+  // Kubernetes' own attribute goes first, and so does the kernel.
+  tree_.AddMetadata("example.com/metadata", "own", net("nic", OnNode(0) + ",", 1));
+  EXPECT_EQ(place("nic", {"example.com/metadata=own"}), (Devices{{"example.com/node/nic", {0}}}));
+  tree_.AddMetadata("example.com/metadata", "gpu", net("gpu0", "", 1));
+  EXPECT_EQ(place("gpu0", {"example.com/metadata=gpu", "example.com/gpu=0"}),
+            (Devices{{"example.com/node/gpu0", {0}}}));
+  tree_.AddMetadata("example.com/metadata", "other", net("nic", "", 0));
+  const Devices error = place("nic", {"example.com/metadata=nic", "example.com/metadata=other"});
+  EXPECT_NE(error[0].name.find("have different NUMA nodes of it"), std::string::npos)
+      << error[0].name;
 }
 
 TEST_F(ClaimedDevicesTest, PreparedDeviceWithoutPoolIsAnError) {

@@ -24,7 +24,7 @@ TEST(DeviceMetadataFile, HasTheAttributesOfThePlace) {
   expected[0].driver = "gpu.example.com";
   expected[0].pool = "n";
   expected[0].pci_bus_id = "0000:81:00.0";
-  expected[0].pcie_root = "pci0000:80";
+  expected[0].pcie_roots = {"pci0000:80"};
   expected[1].numa_node = 1;
   expected[2].numa_node = 3;
   for (size_t i = 0; i < expected.size(); ++i) expected[i].name = "gpu-" + std::to_string(i);
@@ -81,12 +81,35 @@ TEST(DeviceMetadataFile, ValueThatIsNoNumaNodeIsKept) {
 }
 
 TEST(DeviceMetadataFile, NodeOfAnotherDomainIsNamedAndNotUsed) {
-  for (const char* const name : {"dra.net/numaNode", "numaNode"}) {
+  for (const char* const name : {"dra.cpu/numaNode", "numaNode"}) {
     const DeviceMetadata device = WithAttributes("\"" + std::string(name) + R"(":{"int":1})");
     EXPECT_FALSE(device.numa_node) << name;
     EXPECT_EQ(device.foreign_attribute, name);
   }
   EXPECT_EQ(WithAttributes(R"("resource.kubernetes.io/numaNode":{"int":1})").foreign_attribute, "");
+}
+
+// What dranet publishes, and others after it.
+TEST(DeviceMetadataFile, NodeOfDranetIsReadByItself) {
+  const DeviceMetadata device = WithAttributes(R"("dra.net/numaNode":{"int":1})");
+  EXPECT_EQ(device.dranet_node, 1);
+  EXPECT_FALSE(device.numa_node);
+  EXPECT_EQ(device.foreign_attribute, "");
+  EXPECT_FALSE(WithAttributes(R"("dra.net/numaNode":{"int":-1})").dranet_node);
+  for (const char* const wrong : {R"({"string":"1"})", R"({"int":1024})", "1"}) {
+    const DeviceMetadata odd = WithAttributes(R"("dra.net/numaNode":)" + std::string(wrong));
+    EXPECT_FALSE(odd.dranet_node) << wrong;
+    EXPECT_EQ(odd.foreign_attribute, "dra.net/numaNode") << wrong;
+  }
+}
+
+// KEP-5491: attributes may be lists.
+TEST(DeviceMetadataFile, MayHaveSeveralPcieRoots) {
+  EXPECT_EQ(
+      WithAttributes(R"("resource.kubernetes.io/pcieRoot":{"strings":["pci0","pci8"]})").pcie_roots,
+      (std::vector<std::string>{"pci0", "pci8"}));
+  EXPECT_TRUE(
+      WithAttributes(R"("resource.kubernetes.io/pcieRoot":{"strings":[]})").pcie_roots.empty());
 }
 
 TEST(DeviceMetadataFile, IsKnownByItsPath) {

@@ -233,6 +233,103 @@ TEST(KubeletMetrics, ReleasedCpusAreNotCounted) {
   EXPECT_EQ(script.Value("kubelet_cpu_manager_shared_pool_size_millicores"), 15000);
 }
 
+constexpr char kAllocations[] = "kubelet_resource_manager_allocations_total";
+constexpr char kErrors[] = "kubelet_resource_manager_allocation_errors_total";
+
+KubeletConfig WithGate(TopologyManagerScope scope) {
+  KubeletConfig config = SingleNumaNode(scope);
+  config.feature_gates["PodLevelResourceManagers"] = true;
+  return config;
+}
+
+std::string Of(const std::string& name, const std::string& resource, const std::string& source) {
+  return name + "{resource_name=\"" + resource + "\",source=\"" + source + "\"}";
+}
+
+std::string Assigned(const std::string& resource, const std::string& type) {
+  return "kubelet_resource_manager_container_assignments{assignment_type=\"" + type +
+         "\",resource_name=\"" + resource + "\"}";
+}
+
+// An init container and an app container with CPUs of their own, and one that shares the rest.
+Pod WholePod(const std::string& uid, const std::string& cpus) {
+  const std::map<std::string, std::string> own = {{"cpu", "2"}, {"memory", "1Gi"}};
+  Pod pod = MakePod(uid, {App("init", own), App("own", own), App("shared", {})});
+  pod.containers[0].kind = ContainerKind::kInit;
+  const ResourceList all = {{"cpu", *Quantity::Parse(cpus)}, {"memory", *Quantity::Parse("2Gi")}};
+  pod.pod_level = Resources{all, all};
+  pod.stated_qos = QosClass::kGuaranteed;
+  pod.pod_level_managers = PodLevelManagers::kPod;  // as OnThisNode has it
+  return pod;
+}
+
+// The numbers are those of the kubelet's AllocatePod of the CPU manager and the memory manager.
+TEST(KubeletMetrics, PodWithResourcesAsAWholeIsCountedByItsContainers) {
+  Script script(WithGate(TopologyManagerScope::kPod));
+  EXPECT_EQ(script.Text().find("kubelet_resource_manager_allocations_total{"), std::string::npos);
+  EXPECT_TRUE(script.Decide(WholePod("a", "4")));
+  for (const char* const resource : {"cpu", "memory"}) {
+    EXPECT_EQ(script.Value(Of(kAllocations, resource, "pod")), 3) << resource;
+    EXPECT_EQ(script.Value(Assigned(resource, "pod_exclusive")), 2) << resource;
+    EXPECT_EQ(script.Value(Assigned(resource, "pod_shared")), 1) << resource;
+    EXPECT_EQ(script.Value(Of(kAllocations, resource, "node")), std::nullopt) << resource;
+    EXPECT_EQ(script.Value(Of(kErrors, resource, "pod")), std::nullopt) << resource;
+  }
+  EXPECT_EQ(script.Value("kubelet_cpu_manager_pinning_requests_total"), 2);
+  EXPECT_EQ(script.Value("kubelet_memory_manager_pinning_requests_total"), 3);
+  // Admitted again, it has all of it.
+  EXPECT_TRUE(script.Decide(WholePod("a", "4")));
+  EXPECT_EQ(script.Value(Of(kAllocations, "cpu", "pod")), 3);
+}
+
+TEST(KubeletMetrics, RefusedPodWithResourcesAsAWholeIsAnErrorOfThePod) {
+  KubeletConfig config = WithGate(TopologyManagerScope::kPod);
+  config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+  Script script(config);
+  EXPECT_FALSE(script.Decide(WholePod("a", "99")));
+  EXPECT_EQ(script.Value(Of(kErrors, "cpu", "pod")), 1);
+  EXPECT_EQ(script.Value(Of(kErrors, "memory", "pod")), std::nullopt);
+  EXPECT_EQ(script.Value("kubelet_cpu_manager_pinning_errors_total"), 1);
+  EXPECT_EQ(script.Value("kubelet_cpu_manager_pinning_requests_total"), 0);
+}
+
+TEST(KubeletMetrics, OtherPodsAreCountedAsOfTheNode) {
+  Script script(WithGate(TopologyManagerScope::kContainer));
+  const std::map<std::string, std::string> two = {{"cpu", "2"}, {"memory", "1Gi"}};
+  EXPECT_TRUE(script.Decide(MakePod("c", {App("one", two), App("two", two)})));
+  for (const char* const resource : {"cpu", "memory"}) {
+    EXPECT_EQ(script.Value(Of(kAllocations, resource, "node")), 2) << resource;
+    EXPECT_EQ(script.Value(Assigned(resource, "node_exclusive")), 2) << resource;
+    EXPECT_EQ(script.Value(Of(kAllocations, resource, "pod")), std::nullopt) << resource;
+  }
+}
+
+TEST(KubeletMetrics, RefusedContainerIsAnErrorOfTheNode) {
+  KubeletConfig config = WithGate(TopologyManagerScope::kContainer);
+  config.topology_manager_policy = TopologyManagerPolicy::kNone;
+  Script script(config);
+  EXPECT_FALSE(script.Decide(AppPod("b", 99)));
+  EXPECT_EQ(script.Value(Of(kErrors, "cpu", "node")), 1);
+  const std::map<std::string, std::string> huge = {{"cpu", "2"}, {"memory", "900Ti"}};
+  EXPECT_FALSE(script.Decide(MakePod("m", {App("app", huge)})));
+  EXPECT_EQ(script.Value(Of(kErrors, "memory", "node")), 1);
+  EXPECT_EQ(script.Value(Of(kAllocations, "cpu", "node")), 1);
+}
+
+TEST(KubeletMetrics, OfTheResourceManagersFollowTheGateAndTheRelease) {
+  KubeletConfig config = SingleNumaNode(TopologyManagerScope::kPod);
+  Script without(config);
+  EXPECT_TRUE(without.Decide(AppPod("a", 2)));
+  EXPECT_EQ(without.Text().find("resource_manager_"), std::string::npos);
+  config = WithGate(TopologyManagerScope::kPod);
+  config.compatibility = Compatibility::k1_36;
+  Script older(config);
+  EXPECT_TRUE(older.Decide(AppPod("a", 2)));
+  EXPECT_EQ(
+      older.Value("resource_manager_allocations_total{resource_name=\"cpu\",source=\"node\"}"), 1);
+  EXPECT_EQ(older.Text().find("kubelet_resource_manager_"), std::string::npos);
+}
+
 TEST(KubeletMetrics, WithoutStaticPoliciesThereIsNothingOfTheCpuManager) {
   Script script{KubeletConfig()};
   EXPECT_EQ(script.Value("kubelet_cpu_manager_shared_pool_size_millicores"), 0);

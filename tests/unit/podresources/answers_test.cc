@@ -13,13 +13,16 @@ namespace {
 using testing::AppPod;
 using testing::kGpu;
 
+const dra::ContainerClaims kNoClaims({}, nullptr);
+
 TEST(PodResources, AreTheRealAssignmentsOfThePod) {
   const admission::Node node = testing::MakeNode();
   admission::NodeState state = admission::NodeState::Initial(node);
   state.devices.resources[kGpu] = testing::EightDevices("gpu");
   const auto admitted = admission::Admit(node, state, AppPod("p", 3, {{kGpu, "2"}}), {});
   ASSERT_TRUE(admitted.admitted());
-  const ::v1::PodResources pod = Describe(admitted.next, {"p", "name", "space", {"app", "idle"}});
+  const ::v1::PodResources pod =
+      Describe(admitted.next, {"p", "name", "space", {"app", "idle"}}, kNoClaims);
   EXPECT_EQ(pod.name(), "name");
   EXPECT_EQ(pod.namespace_(), "space");
   ASSERT_EQ(pod.containers_size(), 2);
@@ -68,6 +71,44 @@ TEST(PodResources, ListWhatRunsAndWhatIsAssignedButNoEndedInitContainer) {
   // While an init container runs, it is assigned it.
   registry.AddContainer("c3", {"p", "init"}, {});
   EXPECT_TRUE(WithHolders(state, registry, init)[0].containers.contains("init"));
+}
+
+TEST(PodResources, HaveTheClaimsOfEachContainer) {
+  dra::PreparedDevice part = {"d.com", "pool", "gpu0", {"d.com/gpu=0", "d.com/m=0"}};
+  part.share_id = "s1";
+  const dra::PreparedDevice plain = {"e.com", "pool", "eth0", {}};
+  const dra::PreparedClaim claim = {{"p"}, {part, plain}, "gpus", "space"};
+  const dra::PreparedClaim foreign = {{"q"}, {part}, "other", "space"};
+  const dra::ContainerClaims claims({claim, foreign}, [](const ContainerKey& key) {
+    return key.container == "app" ? std::set<std::string>{"d.com/gpu=0"} : std::set<std::string>();
+  });
+  const ::v1::PodResources pod = Describe({}, {"p", "name", "space", {"app", "x"}}, claims);
+  EXPECT_EQ(pod.ShortDebugString(),
+            "name: \"name\" namespace: \"space\" containers { name: \"app\" dynamic_resources { "
+            "claim_name: \"gpus\" claim_namespace: \"space\" "
+            "claim_resources { cdi_devices { name: \"d.com/gpu=0\" } "
+            "cdi_devices { name: \"d.com/m=0\" } driver_name: \"d.com\" pool_name: \"pool\" "
+            "device_name: \"gpu0\" share_id: \"s1\" } "
+            "claim_resources { driver_name: \"e.com\" pool_name: \"pool\" device_name: \"eth0\" } "
+            "} } containers { name: \"x\" }");
+}
+
+// The numbers of the fields are the kubelet's.
+TEST(PodResources, ClaimsHaveTheNumbersOfTheProtocol) {
+  ::v1::ContainerResources container;
+  ::v1::DynamicResource& claim = *container.add_dynamic_resources();
+  claim.set_claim_name("c");
+  claim.set_claim_namespace("n");
+  ::v1::ClaimResource& device = *claim.add_claim_resources();
+  device.add_cdi_devices()->set_name("i");
+  device.set_driver_name("d");
+  device.set_pool_name("p");
+  device.set_device_name("v");
+  device.set_share_id("s");
+  EXPECT_EQ(container.SerializeAsString(),
+            "\x2a\x19\x12\x01"
+            "c\x1a\x01n\"\x11\x0a\x03\x0a\x01i\x12\x01"
+            "d\x1a\x01p\"\x01v*\x01s");
 }
 
 TEST(PodResources, OfTheFirstVersionAreTheDevices) {

@@ -42,6 +42,24 @@ TEST(VerboseStatus, HasTheCpuShareAndQuota) {
   EXPECT_EQ(odd->cpu_quota, 0);
 }
 
+// As containerd shows the request; the names are those of the fields in cri-api.
+TEST(VerboseStatus, HasTheCdiNamesIfItHasTheRequest) {
+  const auto names_in = [](const std::string& config) {
+    const Result<ContainerSpec> spec =
+        SpecInStatus(R"({"runtimeSpec":{"linux":{"cgroupsPath":"/kubepods/pod1/abc"}})" + config);
+    EXPECT_TRUE(spec.ok()) << config;
+    return spec.ok() ? spec->cdi_names : std::nullopt;
+  };
+  using Names = std::set<std::string>;
+  const std::string config = R"(,"config":{"metadata":{"name":"app"})";
+  EXPECT_EQ(names_in(config + R"(,"CDI_devices":[{"name":"a.com/g=1"},{"name":"a.com/g=0"}]}})"),
+            (Names{"a.com/g=0", "a.com/g=1"}));
+  EXPECT_EQ(names_in(config + "}}"), Names());
+  EXPECT_EQ(names_in("}"), std::nullopt);  // CRI-O
+  EXPECT_EQ(names_in(config + R"(,"CDI_devices":[{"name":7}]}})"), std::nullopt);
+  EXPECT_EQ(names_in(config + R"(,"CDI_devices":["a.com/g=1"]}})"), std::nullopt);
+}
+
 TEST(VerboseStatus, StatusWithoutCgroupIsNotFound) {
   for (const char* info :
        {"", "{", "[]", "{}", R"({"runtimeSpec":{"linux":{}}})",
