@@ -38,12 +38,32 @@ foreach(list libraries tls_libraries)
   list(TRANSFORM ${list} PREPEND -l)  # not the targets of these names, which are shared libraries
 endforeach()
 
-# alignd_static(PROGRAM HTTP LIBRARY...): the target PROGRAM-static, with the project's LIBRARYs.
+# alignd_own_libraries(TARGET LIST): appends the project's static libraries that TARGET is linked with, but for
+# alignd_http.
+function(alignd_own_libraries target list)
+  set(found ${${list}})
+  get_target_property(linked ${target} LINK_LIBRARIES)
+  foreach(library IN LISTS linked)
+    if(NOT library MATCHES "^alignd_" OR library STREQUAL "alignd_http" OR library IN_LIST found)
+      continue()
+    endif()
+    get_target_property(type ${library} TYPE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      list(APPEND found ${library})
+      alignd_own_libraries(${library} found)
+    endif()
+  endforeach()
+  set(${list} ${found} PARENT_SCOPE)
+endfunction()
+
+# alignd_static(PROGRAM HTTP): the target PROGRAM-static.
 #   HTTP  NO_TLS, or TLS for a program that calls the API server. The types of cpp-httplib depend on it: the
 #         program has one of its two libraries, and alignd_http compiled for this one.
 function(alignd_static program http)
+  set(own)
+  alignd_own_libraries(${program} own)
   set(objects)
-  foreach(library IN LISTS ARGN)
+  foreach(library IN LISTS own)
     list(APPEND objects $<TARGET_FILE:${library}>)
   endforeach()
   add_executable(${program}-static $<TARGET_OBJECTS:${program}>)
@@ -57,7 +77,7 @@ function(alignd_static program http)
   endif()
   set_target_properties(${program}-static PROPERTIES
     LINKER_LANGUAGE CXX OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/static)
-  add_dependencies(${program}-static ${ARGN} ${http_library})
+  add_dependencies(${program}-static ${own} ${http_library})
   target_link_libraries(${program}-static PRIVATE
     # Packed relative relocations: the usual ones are 0.6 MiB, which each start reads.
     -static-pie -Wl,-z,relro,-z,now,--build-id=none,-z,pack-relative-relocs -Wl,--gc-sections
@@ -68,8 +88,7 @@ function(alignd_static program http)
     ${objects} $<TARGET_FILE:${http_library}> ${http_made} ${made} ${libraries} -Wl,--end-group)
 endfunction()
 
-set(common alignd_cli alignd_edge alignd_core alignd_proto)
-alignd_static(alignd NO_TLS ${common})
-alignd_static(alignctl TLS alignd_events ${common})
-alignd_static(alignd-events TLS alignd_events ${common})
-alignd_static(alignd-extender TLS alignd_extender alignd_events ${common})
+alignd_static(alignd NO_TLS)
+alignd_static(alignctl TLS)
+alignd_static(alignd-events TLS)
+alignd_static(alignd-extender TLS)

@@ -111,8 +111,14 @@ in_root() { env -i "$chroot" "$root" "$@"; }
 
 # start PROGRAM ARGUMENT...: in the background; its log is PROGRAM.log, its process id `pid`.
 start() {
+  local enter=("$chroot" "$root")
+  # To call the API server, it needs /proc: in a namespace of its own.
+  if [ "$1" = alignd-events ]; then
+    # shellcheck disable=SC2016  # the shell inside has these arguments
+    enter=(unshare --mount sh -c 'mount --bind /proc "$1/proc" && exec "$0" "$@"' "$chroot" "$root")
+  fi
   # Not in_root: the process would be a shell.
-  env -i "$chroot" "$root" "/$1" "${@:2}" >"$root/$1.log" 2>&1 </dev/null &
+  env -i "${enter[@]}" "/$1" "${@:2}" >"$root/$1.log" 2>&1 </dev/null &
   pid=$!
   background+=("$pid")
 }
@@ -160,6 +166,7 @@ contexts: [{name: here, context: {cluster: c, user: u}}]
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:1", certificate-authority: cert.pem}}]
 users: [{name: u, user: {token: t}}]
 EOF
+  mkdir "$root/proc"
   start alignd-events --kubeconfig /kubeconfig --control-socket unix:///run/control.sock \
     --node-name worker --topology
   wait_for alignd-events 'TopologyNotPublished: .*no answer of the API server at 127.0.0.1 port 1' && stop alignd-events
