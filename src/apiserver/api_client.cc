@@ -144,9 +144,13 @@ Result<std::string> TokenOf(const ApiCredential& credential) {
 // `path`: with the content of `ca`. OpenSSL would refuse each server, and not say why.
 Result<Done> CheckCa(const std::string& path, const Pem& ca) {
   const std::unique_ptr<BIO, int (*)(BIO*)> file(BIO_new_file(path.c_str(), "r"), &BIO_free);
+  if (file == nullptr) {
+    ERR_clear_error();
+    return Error{ErrorCode::kIo, "cannot read " + path + ", which has the CA of the API server",
+                 "mount /proc where this program runs: OpenSSL reads credentials below it"};
+  }
   const std::unique_ptr<X509, void (*)(X509*)> certificate(
-      file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr),
-      &X509_free);
+      PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr), &X509_free);
   ERR_clear_error();
   if (certificate != nullptr) return Done{};
   const std::string name =

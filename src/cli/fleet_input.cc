@@ -261,6 +261,11 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
       placement::ExpandPods(parts.running, std::nullopt);
   if (!pods.ok()) return host::ContentError(pods.error(), directory);
   node.running = *std::move(pods);
+  if (node.input.object) {
+    std::erase_if(node.running, [&node](const placement::PlannedPod& pod) {
+      return !pod.node_name.empty() && pod.node_name != node.input.object->name;
+    });
+  }
   return node;
 }
 

@@ -48,6 +48,19 @@ Result<int> KubeletStatus(const KubeletOptions& options, std::ostream& out) {
   return good ? kSuccess : kFailure;
 }
 
+// The changes that are planned, with what the user has to know of them.
+void ShowChanges(const KubeletOptions& options, const std::vector<Change>& changes,
+                 const std::vector<Disagreement>& problems, const std::string& note,
+                 std::ostream& out) {
+  if (IsData(options.output)) {
+    out << AsData(ChangesJson(changes, problems, note), options.output);
+    return;
+  }
+  PrintProblems(problems, out);
+  if (!note.empty()) out << note << '\n';
+  for (const Change& change : changes) out << Diff(change);
+}
+
 // Whether the changes may be made.
 Result<bool> MayChange(const KubeletOptions& options, std::ostream& out) {
   if (options.yes) return true;
@@ -108,12 +121,13 @@ Result<bool> UndoInterrupted(const KubeletOptions& options, const KubeletNode& n
                              std::ostream& out) {
   const auto undo = PlanDetach(node.files, node.record->changes, node.record->endpoint);
   if (!undo.ok()) return undo.error();
-  out << "An earlier change was interrupted. It is undone first:\n";
-  for (const Change& change : *undo) out << Diff(change);
+  const std::string note = "An earlier change was interrupted. It is undone first";
   if (options.dry_run) {
-    out << "Then `attach` shows the changes that it makes itself.\n";
+    ShowChanges(options, *undo, {},
+                note + "; then `attach` shows the changes that it makes itself:", out);
     return false;
   }
+  ShowChanges(options, *undo, {}, note + ":", out);
   if (!undo->empty()) {
     Result<bool> may = MayChange(options, out);
     if (!may.ok() || !*may) return may;
@@ -142,8 +156,10 @@ Result<Done> RequireAttachable(const KubeletNode& node) {
 // No file is to be changed. The kubelet is restarted if that is asked for.
 Result<int> StayAttached(const KubeletOptions& options, const KubeletNode& node, bool listens,
                          std::ostream& out) {
-  out << "The kubelet is attached already: " << DescribeSource(node.kubelet) << " is "
-      << node.kubelet.endpoint << '\n';
+  ShowChanges(options, {}, node.problems,
+              "The kubelet is attached already: " + DescribeSource(node.kubelet) + " is " +
+                  node.kubelet.endpoint,
+              out);
   if (options.dry_run || (!options.restart && !node.RestartNeeded())) return kSuccess;
   if (options.restart && !listens) return NotListening(node.alignd.listen);
   const Result<Done> restarted = RestartKubelet(options, out);
@@ -162,12 +178,11 @@ Result<int> AttachKubelet(const KubeletOptions& options, std::ostream& out) {
     if (!node.ok()) return node.error();
   }
   if (const Result<Done> may = RequireAttachable(*node); !may.ok()) return may.error();
-  PrintProblems(node->problems, out);
   const bool listens = options.root != "/" || Listens(node->alignd.listen);
   if (node->kubelet.unit && node->Attached()) return StayAttached(options, *node, listens, out);
   const auto changes = PlanAttach(node->files, node->kubelet, node->alignd.listen);
   if (!changes.ok()) return changes.error();
-  for (const Change& change : *changes) out << Diff(change);
+  ShowChanges(options, *changes, node->problems, {}, out);
   if (options.dry_run) return kSuccess;
   if (options.restart && !listens) return NotListening(node->alignd.listen);
   const Result<bool> may = MayChange(options, out);
@@ -195,7 +210,7 @@ Result<int> NothingToDetach(const KubeletOptions& options, std::ostream& out) {
                  "the kubelet was attached by hand: " + DescribeSource(node->kubelet),
                  "undo that change by hand, and restart the kubelet"};
   }
-  out << "The kubelet was not attached by alignctl: nothing to do.\n";
+  ShowChanges(options, {}, {}, "The kubelet was not attached by alignctl: nothing to do.", out);
   return kSuccess;
 }
 
@@ -208,7 +223,7 @@ Result<int> DetachKubelet(const KubeletOptions& options, std::ostream& out) {
   if (!*record) return NothingToDetach(options, out);
   const auto undo = PlanDetach(files, (*record)->changes, (*record)->endpoint);
   if (!undo.ok()) return undo.error();
-  for (const Change& change : *undo) out << Diff(change);
+  ShowChanges(options, *undo, {}, {}, out);
   if (options.dry_run) return kSuccess;
   const Result<bool> may = MayChange(options, out);
   if (!may.ok()) return may.error();
@@ -245,9 +260,12 @@ CLI::App* AddOne(CLI::App& group, const std::shared_ptr<KubeletOptions>& options
 
 void AddChanging(CLI::App& command, const std::shared_ptr<KubeletOptions>& options) {
   command.add_flag("--yes,-y", options->yes, "Do not ask before the files are changed");
-  command.add_flag("--dry-run", options->dry_run, "Only show what would be changed");
+  CLI::Option* const dry_run =
+      command.add_flag("--dry-run", options->dry_run, "Only show what would be changed");
   command.add_flag("--restart", options->restart,
                    "Restart the kubelet afterwards; only without --root");
+  AddOutputOption(command, options->output);
+  command.get_option("--output")->needs(dry_run);
 }
 
 }  // namespace

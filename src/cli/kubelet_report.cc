@@ -11,6 +11,19 @@ namespace {
 using kubelet::Change;
 using kubelet::Disagreement;
 
+std::string Dump(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+nlohmann::ordered_json ProblemsJson(const std::vector<Disagreement>& problems) {
+  nlohmann::ordered_json list = nlohmann::json::array();
+  for (const Disagreement& problem : problems) {
+    list.push_back(
+        {{"what", problem.what}, {"remedy", problem.remedy}, {"dangerous", problem.dangerous}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string KubeletNode::Runtime() const {
@@ -109,12 +122,19 @@ std::string KubeletJson(const KubeletNode& node) {
   if (node.record) {
     for (const Change& change : node.record->changes) status["changed"].push_back(change.path);
   }
-  status["problems"] = nlohmann::json::array();
-  for (const Disagreement& problem : node.problems) {
-    status["problems"].push_back(
-        {{"what", problem.what}, {"remedy", problem.remedy}, {"dangerous", problem.dangerous}});
+  status["problems"] = ProblemsJson(node.problems);
+  return Dump(status);
+}
+
+std::string ChangesJson(const std::vector<Change>& changes,
+                        const std::vector<Disagreement>& problems, const std::string& note) {
+  nlohmann::ordered_json shown = {{"changes", nlohmann::json::array()}};
+  for (const Change& change : changes) {
+    shown["changes"].push_back({{"file", change.path}, {"diff", Diff(change)}});
   }
-  return status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  shown["problems"] = ProblemsJson(problems);
+  if (!note.empty()) shown["note"] = note;
+  return Dump(shown);
 }
 
 }  // namespace alignd::cli

@@ -10,6 +10,7 @@
 #include "kubelet/agreement.h"
 #include "kubelet/attachment.h"
 #include "kubelet/file_view.h"
+#include "kubelet/plan.h"
 #include "kubelet/setup.h"
 
 namespace alignd::cli {
@@ -38,5 +39,10 @@ void PrintProblems(const std::vector<kubelet::Disagreement>& problems, std::ostr
 void PrintKubelet(const KubeletNode& node, std::ostream& out);
 
 std::string KubeletJson(const KubeletNode& node);
+
+// The planned changes, as differences in the unified format. `note`: what else there is to say.
+std::string ChangesJson(const std::vector<kubelet::Change>& changes,
+                        const std::vector<kubelet::Disagreement>& problems,
+                        const std::string& note);
 
 }  // namespace alignd::cli

@@ -33,7 +33,7 @@ struct ChangeOptions {
   std::string socket;
   std::string output = "text";
   std::string config;
-  std::string may_move = "never";
+  std::string may_move;
   OfflinePlanOptions files;  // of plan; without a state directory: of the alignd that runs
   std::string topology_policy;
   std::string topology_scope;
@@ -58,7 +58,7 @@ void AddOptions(nlohmann::json& fields, const char* field, const std::vector<std
 
 Result<v1::ChangeRequest> RequestFor(const ChangeOptions& options) {
   v1::ChangeRequest request;
-  request.set_may_move(options.may_move == "if-needed");
+  if (!options.may_move.empty()) request.set_may_move(options.may_move == "if-needed");
   nlohmann::json fields = nlohmann::json::object();
   AddOption(fields, "topologyManagerPolicy", options.topology_policy);
   AddOption(fields, "topologyManagerScope", options.topology_scope);
@@ -149,14 +149,13 @@ void AddSharedOptions(CLI::App& command, ChangeOptions& options) {
   AddOutputOption(command, options.output);
 }
 
-void AddMoveOption(CLI::App& command, ChangeOptions& options) {
+void AddMoveOption(CLI::App& command, ChangeOptions& options, const char* otherwise) {
   command
-      .add_option(
-          "--may-move", options.may_move,
-          "Whether running containers with exclusive CPUs may move to other CPUs: never (the "
-          "change is refused) or if-needed")
-      ->check(CLI::IsMember({"never", "if-needed"}))
-      ->capture_default_str();
+      .add_option("--may-move", options.may_move,
+                  std::string("Whether running containers with exclusive CPUs may move to other "
+                              "CPUs: never (the change is refused) or if-needed; if not given: ") +
+                      otherwise)
+      ->check(CLI::IsMember({"never", "if-needed"}));
 }
 
 void AddFileOptions(CLI::App& command, OfflinePlanOptions& options) {
@@ -215,7 +214,7 @@ void AddPlanCommand(CLI::App& app, Action& action) {
       "Show what another configuration would mean for the containers that run; changes nothing; "
       "exit status 0: it can be applied, 1: it cannot");
   AddSharedOptions(*command, *options);
-  AddMoveOption(*command, *options);
+  AddMoveOption(*command, *options, "never");
   AddFieldOptions(*command, *options);
   AddFileOptions(*command, options->files);
   AddExamples(*command, {"alignctl plan --config new.yaml",
@@ -233,7 +232,7 @@ void AddApplyCommand(CLI::App& app, Action& action) {
       "Change the configuration while containers run, and write it to alignd's file; exit status "
       "0: it is applied, 1: it is not, and nothing has changed");
   AddSharedOptions(*command, *options);
-  AddMoveOption(*command, *options);
+  AddMoveOption(*command, *options, "never with --config, otherwise as alignd's own --may-move");
   AddExamples(*command, {"alignctl apply --config new.yaml",
                          "alignctl apply --config new.yaml --may-move if-needed"});
   command->callback([options, &action] {

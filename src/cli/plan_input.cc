@@ -193,7 +193,16 @@ Result<Done> AddRunningPods(const std::vector<std::string>& files, placement::Pl
   if (!manifests.ok()) return manifests.error();
   const auto pods = placement::ExpandPods(*manifests, std::nullopt);
   if (!pods.ok()) return pods.error();
+  std::string name = node.name();
   for (const placement::PlannedPod& pod : *pods) {
+    if (name.empty()) name = pod.node_name;
+    const bool is_elsewhere = !pod.node_name.empty() && pod.node_name != name;
+    if (is_elsewhere && node.name().empty()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "--running has pods of node " + name + " and of node " + pod.node_name,
+                   "add the Node object with --node, or give the pods of one node"};
+    }
+    if (is_elsewhere) continue;
     const Result<Done> added = node.AddRunning(pod);
     if (!added.ok()) return added;
   }

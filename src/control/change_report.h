@@ -11,6 +11,11 @@
 
 namespace alignd::control {
 
+// The remedy of a refused change.
+inline constexpr char kSeePlan[] =
+    "`alignctl plan` shows the whole change, and with --may-move if-needed which containers could "
+    "move";
+
 // Why no change can be planned while the state may lack what running containers have.
 Error NotAdoptedYet();
 

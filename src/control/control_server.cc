@@ -200,11 +200,18 @@ class ControlServer::Service {
   grpc::Status Change(const v1::ChangeRequest& request, bool apply,
                       v1::ChangeResponse& response) const {
     if (sources_.changer == nullptr) return NoChanges();
-    Result<v1::ChangeResponse> report = ReportChange(sources_, request);
+    v1::ChangeRequest wanted = request;
+    if (apply) wanted.set_may_move(sources_.changer->MayMove(request));
+    Result<v1::ChangeResponse> report = ReportChange(sources_, wanted);
+    const bool is_reload = apply && request.config().empty();
+    if (is_reload && !report.ok()) sources_.changer->Refused(report.error());
     if (!report.ok()) return Answered(report.error());
     response = *std::move(report);
+    if (is_reload && !response.admitted()) {
+      sources_.changer->Refused({ErrorCode::kInvalidArgument, WhyRefused(response), kSeePlan});
+    }
     if (!apply || !response.admitted()) return grpc::Status::OK;
-    const Result<uint64_t> change = sources_.changer->Apply(request);
+    const Result<uint64_t> change = sources_.changer->Apply(wanted);
     if (!change.ok()) {
       return {grpc::StatusCode::ABORTED, rpc::ToStatus(change.error()).error_message()};
     }

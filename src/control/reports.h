@@ -56,6 +56,10 @@ class ConfigChanger {
   // so the caller must have its number. Replaces a change that has not begun. Gives the number.
   // Errors: kInvalidArgument: it cannot be; kUnavailable: another one is under way.
   virtual Result<uint64_t> Apply(const v1::ChangeRequest& request) = 0;
+  // Whether containers may move in this change: as it says, or as the daemon's own file allows it.
+  virtual bool MayMove(const v1::ChangeRequest& request) const = 0;
+  // The file could not be applied: NotApplied says so from now on.
+  virtual void Refused(const Error& error) = 0;
   virtual v1::GetChangeResponse Outcome(uint64_t change) = 0;
   // Why a reload of the file has failed, as long as the file says something else than what applies.
   // Reads the file.

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "alignd/admission/node.h"
+#include "alignd/pod/shared_pool_handlers.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/device_plugins.h"
 #include "cgroup/cgroup_tree.h"
-#include "cri/shared_pool_handlers.h"
 #include "dra/claimed_devices.h"
 #include "host/event_loop.h"
 #include "podsource/resource_source.h"

@@ -95,6 +95,16 @@ Result<uint64_t> ConfigChanges::Apply(const control::v1::ChangeRequest& request)
   return last_;
 }
 
+bool ConfigChanges::MayMove(const control::v1::ChangeRequest& request) const {
+  if (request.has_may_move()) return request.may_move();
+  return request.config().empty() && options_.may_move == "if-needed";
+}
+
+void ConfigChanges::Refused(const Error& error) {
+  const MutexLock lock(mutex_);
+  if (!options_.config.empty()) not_applied_ = error;
+}
+
 control::v1::GetChangeResponse ConfigChanges::Outcome(uint64_t change) {
   control::v1::GetChangeResponse outcome;
   outcome.set_outcome("unknown");

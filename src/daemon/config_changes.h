@@ -38,6 +38,8 @@ class ConfigChanges final : public control::ConfigChanger {
   // As the configuration was read by Take.
   Result<admission::Node> NodeFor(const Machine& machine, const WantedChange& change) const;
   Result<uint64_t> Apply(const control::v1::ChangeRequest& request) override EXCLUDES(mutex_);
+  bool MayMove(const control::v1::ChangeRequest& request) const override;
+  void Refused(const Error& error) override EXCLUDES(mutex_);
   control::v1::GetChangeResponse Outcome(uint64_t change) override EXCLUDES(mutex_);
   std::optional<Error> NotApplied() override EXCLUDES(mutex_);
 

@@ -28,6 +28,7 @@
 #include "daemon/watchdog.h"
 #include "host/log_event.h"
 #include "host/printable.h"
+#include "host/program_pages.h"
 
 namespace {
 
@@ -178,7 +179,12 @@ int main(int argc, char** argv) {
   while (daemon) {
     {
       alignd::daemon::Watchdog watchdog(daemon->WatchedThreads());
+      bool is_new = true;  // as after each reload
       const auto look = [&] {
+        if (is_new && daemon->HasAdopted()) {
+          alignd::host::LeaveProgramPages();
+          is_new = false;
+        }
         pending.Look(*daemon, *options);
         if (reloads_later && daemon->HasAdopted() && pending.empty()) hang_up();
       };

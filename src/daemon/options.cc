@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "cri/shared_pool_handlers.h"
 #include "daemon/command_line.h"
 #include "metrics/listen_address.h"
 #include "rpc/unix_socket.h"
@@ -105,7 +104,7 @@ void AddOptions(CLI::App& app, Values& values) {
       ->delimiter(',')
       ->check(CLI::Validator(
           [](const std::string& name) {
-            const Result<Done> checked = cri::CheckHandlerName(name);
+            const Result<Done> checked = CheckHandlerName(name);
             return checked.ok() ? std::string() : checked.error().Text();
           },
           ""))

@@ -12,6 +12,7 @@
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/config/on_refusal.h"
+#include "alignd/pod/shared_pool_handlers.h"
 #include "allocation/bad_state.h"
 #include "mirror/binding_modes.h"
 
@@ -72,8 +73,7 @@ struct Options {
   std::set<std::string> not_devices;  // extended resources that no device plugin serves
   // Runtime handlers whose containers do not run in cgroups of their own; a * at the end stands for
   // any text.
-  std::set<std::string> shared_pool_handlers = {"gvisor", "gvisor-*", "kata",
-                                                "kata-*", "runsc",    "runsc-*"};
+  std::set<std::string> shared_pool_handlers = DefaultSharedPoolHandlers();
   std::string log_level = "info";
   std::string log_format = "auto";  // auto, journal, text or json
   // Where metrics and health are served; `off`: nowhere. The port is none that Kubernetes, its

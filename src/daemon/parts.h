@@ -8,6 +8,7 @@
 #include <string>
 
 #include "alignd/admission/node.h"
+#include "alignd/pod/shared_pool_handlers.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/bad_state.h"
 #include "allocation/boot_record.h"
@@ -16,7 +17,6 @@
 #include "cgroup/cgroup_tree.h"
 #include "control/decision_history.h"
 #include "control/reports.h"
-#include "cri/shared_pool_handlers.h"
 #include "daemon/inventory_relay.h"
 #include "daemon/late_files.h"
 #include "daemon/options.h"
@@ -121,7 +121,7 @@ struct Parts {
   allocation::AllocationManager allocation;
   const std::unique_ptr<podsource::ResourceSource> sources;
   const dra::Places claimed_devices;
-  const cri::SharedPoolHandlers shared_pool_handlers;
+  const SharedPoolHandlers shared_pool_handlers;
   const proxy::HandlerFactory container_handlers;
 
  private:

@@ -32,9 +32,6 @@ using admission::NodeState;
 using admission::Transition;
 
 constexpr char kConfigBefore[] = "the configuration before the change";
-constexpr char kSeePlan[] =
-    "`alignctl plan` shows the whole change, and with --may-move if-needed which containers could "
-    "move";
 
 using Moves = std::vector<admission::CpuMove>;
 
@@ -50,7 +47,7 @@ Result<Done> RequireAdmitted(const Node& before, const Node& after, const Transi
         ErrorCode::kInvalidArgument,
         "the change of the configuration is refused, and nothing has changed: " +
             control::WhyRefused(control::ReportTransition(before, after, transition, names)),
-        kSeePlan};
+        control::kSeePlan};
   }
   return Done{};
 }

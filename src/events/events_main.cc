@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
           return client.GetTopology(options->node_name, known_version, wait);
         },
         connect);
+    if (options->wakes_scheduler) publisher->WakeScheduler();
     // A thread of its own: neither waits for the other's calls of the API server.
     publishing = std::thread([&publisher] {
       for (;;) std::this_thread::sleep_for(publisher->Step());

@@ -36,6 +36,10 @@ void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s
   app.add_flag(
       "--topology", options.publishes_topology,
       "Publish the NodeResourceTopology object of this node for topology-aware schedulers");
+  app.add_flag("--wake-scheduler", options.wakes_scheduler,
+               "With --topology: mark the Node after a change in which something has become free, "
+               "so that kube-scheduler asks its extenders again about waiting pods")
+      ->needs("--topology");
   app.add_flag("--no-events", options.no_events, "Send no Events");
   app.add_option("--log-level", options.log_level, "Level of the log")
       ->check(CLI::IsMember(std::set<std::string>{"debug", "info", "warn", "error"}))

@@ -3,9 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "events/topology_object.h"
+#include "host/utc_time.h"
 
 namespace alignd::events {
 namespace {
@@ -34,6 +36,7 @@ milliseconds TopologyPublisher::Step() {
   const auto answer = get_topology_(version_, WaitAtMost(now_()));
   NoteAlignd(answer.ok() ? nullptr : &answer.error());
   if (answer.ok() && !answer->object().empty()) {
+    is_to_mark_ = is_to_mark_ || (wakes_scheduler_ && HasMoreFree(wanted_, answer->object()));
     wanted_ = answer->object();
     version_ = answer->version();
   }
@@ -43,12 +46,13 @@ milliseconds TopologyPublisher::Step() {
 
 bool TopologyPublisher::IsDue(Clock::time_point now) const {
   if (wanted_.empty() || now < not_before_) return false;
-  return wanted_ != written_ || now >= check_at_;
+  return wanted_ != written_ || is_to_mark_ || now >= check_at_;
 }
 
 milliseconds TopologyPublisher::WaitAtMost(Clock::time_point now) const {
   if (wanted_.empty()) return milliseconds(0);
-  const Clock::time_point due = std::max(not_before_, wanted_ == written_ ? check_at_ : now);
+  const Clock::time_point due =
+      std::max(not_before_, wanted_ == written_ && !is_to_mark_ ? check_at_ : now);
   const auto wait = std::chrono::ceil<milliseconds>(due - now);
   return std::clamp<milliseconds>(wait, milliseconds(1), kAligndWait);
 }
@@ -71,6 +75,7 @@ TopologyPublisher::Attempt TopologyPublisher::TryToWrite(Clock::time_point now) 
     connected_ = now;
   }
   Attempt attempt = Publish(*call_);
+  if (!attempt && is_to_mark_) attempt = MarkNode(*call_);
   if (attempt) call_.reset();
   return attempt;
 }
@@ -167,6 +172,25 @@ TopologyPublisher::Attempt TopologyPublisher::Replace(const ApiCall& call, bool&
   if (!IsSuccess(*answer)) return FailureOf(*answer, "update");
   Written(answer->body);
   done = true;
+  return std::nullopt;
+}
+
+TopologyPublisher::Attempt TopologyPublisher::MarkNode(const ApiCall& call) {
+  const nlohmann::json patch = {
+      {"metadata",
+       {{"annotations",
+         {{kFreedAnnotation,
+           host::UtcTime(std::chrono::system_clock::now(), /*with_ms=*/true)}}}}}};
+  const auto answer = call("PATCH", "/api/v1/nodes/" + node_, patch.dump());
+  if (!answer.ok()) return Failure{.error = answer.error()};
+  if (answer->status == 403) {
+    return Failure{.error = {ErrorCode::kInvalidArgument,
+                             "the Node cannot be marked for kube-scheduler: " + Shown(*answer),
+                             "give the credential's user the verb patch for nodes (RBAC), or leave "
+                             "out --wake-scheduler"}};
+  }
+  if (!IsSuccess(*answer)) return FailureOf(*answer, "patch", "Node " + node_);
+  is_to_mark_ = false;
   return std::nullopt;
 }
 

@@ -49,6 +49,12 @@ class TopologyPublisher {
 
   TopologyPublisher(std::string node, GetTopology get_topology, Connect connect,
                     std::function<Clock::time_point()> now = &Clock::now);
+
+  // From now on, the annotation kFreedAnnotation of the Node gets another value after each write in
+  // which something has become free. kube-scheduler asks its extenders again about waiting pods
+  // when a Node changes, and not when a NodeResourceTopology does. Call before Step.
+  void WakeScheduler() { wakes_scheduler_ = true; }
+  static constexpr char kFreedAnnotation[] = "alignd.io/topology-freed";
   TopologyPublisher(const TopologyPublisher&) = delete;
   TopologyPublisher& operator=(const TopologyPublisher&) = delete;
 
@@ -78,6 +84,7 @@ class TopologyPublisher {
   Attempt Read(const ApiCall& call, bool& is_absent);
   // The Node object; empty: there is none, or it may not be read.
   Attempt ReadNode(const ApiCall& call, std::string& node);
+  Attempt MarkNode(const ApiCall& call);
   void Written(const std::string& object);
   void NoteForeign();
   void Note(const Attempt& attempt, Clock::time_point now);
@@ -106,6 +113,8 @@ class TopologyPublisher {
   std::string failure_;         // the last one, which is not over; empty: none
   std::string alignd_failure_;  // likewise
   bool has_named_foreign_ = false;
+  bool wakes_scheduler_ = false;
+  bool is_to_mark_ = false;  // something has become free since the Node was marked
   Counts counts_;
 };
 

@@ -231,10 +231,10 @@ void Extender::Ask(const PlannedNode& node, const PlannedPod& pod,
 Extender::Answer Extender::AnswerOfSeat(Shape& shape, const Seat& seat) {
   Answer answer = *AskedOf(shape, seat.kept).answer;
   if (seat.kept == seat.base) return answer;
-  if (answer.outcome == Outcome::kFits) {
-    const Answer& without = *AskedOf(shape, seat.base).answer;
-    if (without.outcome != Outcome::kFits) return without;
-  } else if (answer.stage != placement::Stage::kValidation) {
+  // What is refused without them, they do not cause.
+  const Answer& without = *AskedOf(shape, seat.base).answer;
+  if (without.outcome != Outcome::kFits) return without;
+  if (answer.outcome != Outcome::kFits && answer.stage != placement::Stage::kValidation) {
     answer.cause += " (with " + std::to_string(seat.pods.size()) +
                     (seat.pods.size() == 1 ? " pod" : " pods") + " on the way to the node)";
   }

@@ -56,7 +56,8 @@ Result<placement::PlannedPod> ReadPod(Json& args) {
                       std::to_string(kMaxPodBytes));
   }
   placement::Manifests manifests;
-  const Result<Done> read = placement::ReadManifest(text, "the request", manifests);
+  const Result<Done> read = placement::ReadManifest(text, "the request", manifests,
+                                                    placement::ManifestOrigin::kApiServer);
   if (!read.ok()) return read.error().In("Pod");
   Result<std::vector<placement::PlannedPod>> pods = placement::ExpandPods(manifests, std::nullopt);
   if (!pods.ok()) return pods.error().In("Pod");

@@ -250,11 +250,7 @@ class Converter {
   int values_ = 0;
 };
 
-}  // namespace
-
-Result<std::string> YamlToJson(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{') return std::string(text);
+Result<std::string> FromYaml(std::string_view text) {
   try {
     const std::string copy(text);
     const Result<Done> one = CheckOneDocument(copy);
@@ -268,6 +264,19 @@ Result<std::string> YamlToJson(std::string_view text) {
     const std::string what = "not YAML: " + error.msg;
     return placed ? At(error.mark, what) : Error{ErrorCode::kInvalidArgument, what, kCorrect};
   }
+}
+
+}  // namespace
+
+Result<std::string> YamlToJson(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool has_brace = first != std::string_view::npos && text[first] == '{';
+  // Otherwise it can be a mapping in YAML's flow style, as `kubectl get -o kyaml` writes it.
+  if (has_brace && Json::accept(text)) return std::string(text);
+  Result<std::string> json = FromYaml(text);
+  // What begins as JSON is most likely meant to be: its reader says what is wrong with it.
+  if (!json.ok() && has_brace) return std::string(text);
+  return json;
 }
 
 }  // namespace alignd::host

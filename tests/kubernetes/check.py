@@ -432,6 +432,9 @@ def check_events(chart):
     for what, values, flags, rights in [
             ("events.enabled", {"events": {"enabled": True}}, [], EVENTS_RIGHTS),
             ("topology.publish", {"topology": {"publish": True}}, ["--topology", "--no-events"], TOPOLOGY_RIGHTS),
+            ("topology.wakeScheduler", {"topology": {"publish": True, "wakeScheduler": True}},
+             ["--topology", "--wake-scheduler", "--no-events"],
+             TOPOLOGY_RIGHTS - {("nodes", ("get",))} | {("nodes", ("get", "patch"))}),
             ("both", {"events": {"enabled": True}, "topology": {"publish": True}}, ["--topology"],
              EVENTS_RIGHTS | TOPOLOGY_RIGHTS)]:
         objects = load(chart.render(values))

@@ -99,6 +99,16 @@ chown root:root $config
 succeeds "apply: replaces the configuration" alignctl apply --config /test/config.next
 expect "... by the new one" "$(cat /test/config.next)" "$(cat $config)"
 succeeds "apply: and back" alignctl apply --config /test/config.before
+printf 'topologyManagerPolicy: [' >$config
+refuses "reload: of a configuration that cannot be read fails" systemctl reload alignd.service
+expect_part "... the journal says why" "$config" "$(journalctl --no-pager -o cat -u alignd.service | tail -n 5)"
+not_applied() { alignctl status 2>&1 | grep -o ConfigurationNotApplied; }
+eventually "... and the status" ConfigurationNotApplied not_applied
+cat /test/config.next >$config
+succeeds "reload: applies the file" systemctl reload alignd.service
+expect_part "... with its policy" best-effort "$(alignctl status 2>&1)"
+cat /test/config.before >$config
+succeeds "reload: and back" systemctl reload alignd.service
 expect "... it is as before" "$(cat /test/config.before)" "$(cat $config)"
 expect "... and the exclusive pod has its CPU" "$own" "$(cpus_of $exclusive)"
 note "units checked"

@@ -86,6 +86,9 @@ class Fleet {
   // afterwards (PlannedNode::Place).
   std::optional<size_t> Place(const PlannedPod& pod);
 
+  // Places the pod on this node, as Place does, if the node can take it.
+  Outcome PlaceOn(size_t node, const PlannedPod& pod);
+
   // The answer of one node as PlannedNode gives it, without memoised ones. A pod that the fleet has
   // already is refused by kValidation.
   Verdict Ask(size_t node, const PlannedPod& pod) const;
@@ -109,7 +112,7 @@ class Fleet {
   };
   using StatePointer = std::shared_ptr<const State>;
 
-  // What is known of pods that differ by names only.
+  // What is known of pods that differ by names only, also of nodes.
   struct Shape {
     PlannedPod pod;  // without names
     std::map<StatePointer, Answer> answers;
@@ -125,6 +128,10 @@ class Fleet {
 
   Result<Done> AddNodes(const std::vector<FleetNode>& nodes, std::vector<LeftOut>* left_out);
   bool Knows(const PlannedPod& pod) const;
+  // Whether the pod is not bound to another node.
+  bool MayTake(size_t node, const PlannedPod& pod) const {
+    return pod.node_name.empty() || pod.node_name == names_[node];
+  }
   Answer AnswerOf(const State& state, const PlannedPod& pod) const;
   const std::vector<size_t>& UndecidedNodes(Shape& shape) const;
   // The shape of the pod, with the answers of all states.

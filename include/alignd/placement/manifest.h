@@ -37,6 +37,8 @@ struct PlannedPod {
   std::vector<std::string> undecided;
   // What the scheduler does not let through, whatever the node has.
   std::vector<std::string> gates;
+  std::string node_name;  // the node to which it is bound; empty: the scheduler chooses
+  std::string os;         // of its containers, such as "windows"; empty: that of the node
   std::map<std::string, std::string> node_selector;
   std::vector<Toleration> tolerations;
   // Fields that the scheduler looks at and that are not considered here: "spec.affinity";
@@ -74,6 +76,7 @@ struct Workload {
 // What a RuntimeClass adds to the pods that name it.
 struct RuntimeClass {
   ResourceList overhead;
+  std::string handler;
   bool has_scheduling = false;  // a node selector or tolerations
 
   friend bool operator==(const RuntimeClass&, const RuntimeClass&) = default;
@@ -87,20 +90,28 @@ struct Manifests {
   std::vector<std::string> skipped;
 };
 
+enum class ManifestOrigin {
+  kFile,       // as its author has written it
+  kApiServer,  // accepted by the API server, which may be newer and have fields that are not known
+};
+
 // Adds what one JSON document states: Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job,
 // CronJob, RuntimeClass, or a List of such objects. `file` is where it stands. Objects of kinds
 // that have no pods are skipped. What the API server refuses about a pod is no error here
-// (PlannedPod::faults).
+// (PlannedPod::faults); fields that are not known are not refused in objects of the API server,
+// except below `resources`.
 // Errors: kInvalidArgument: not JSON, a key that an object has twice, no object, a kind or a
 // version that is not known, a LimitRange (it changes requests, and is not applied here).
-Result<Done> ReadManifest(std::string_view json, const std::string& file, Manifests& manifests);
+Result<Done> ReadManifest(std::string_view json, const std::string& file, Manifests& manifests,
+                          ManifestOrigin origin = ManifestOrigin::kFile);
 
-// The pods of all workloads, in their order, with the names that controllers would give them: the
-// characters that are random there are the same in each run. `replicas` replaces those of each
-// workload, except of a DaemonSet; a Pod gets generated names then. A workload with faults has one
-// pod at least, which has them.
-// Errors: kInvalidArgument if two pods have one name in one namespace, or one UID; with more than
-// kMaxReplicas of one workload, or kMaxPlannedContainers of all.
+// The pods of all workloads, with the handlers of DefaultSharedPoolHandlers; a RuntimeClass that is
+// not among the manifests has its own name as its handler. In their order, with the names that
+// controllers would give them: the characters that are random there are the same in each run.
+// `replicas` replaces those of each workload, except of a DaemonSet; a Pod gets generated names
+// then. A workload with faults has one pod at least, which has them. Errors: kInvalidArgument if
+// two pods have one name in one namespace, or one UID; with more than kMaxReplicas of one workload,
+// or kMaxPlannedContainers of all.
 Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
                                            std::optional<int64_t> replicas);
 

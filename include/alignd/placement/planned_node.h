@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -83,6 +84,10 @@ class PlannedNode {
 
   // Fields of the pod that the scheduler looks at, and that Place does not consider.
   std::vector<std::string> NotConsidered(const PlannedPod& pod) const;
+  // Whether a DaemonSet has a pod on the node, as far as the Node object says it.
+  bool IsNodeOf(const PlannedPod& pod) const;
+  // Of the Node object; empty: there is none.
+  std::string name() const { return input_->object ? input_->object->name : ""; }
   // What a user should know about the description of the node.
   const std::vector<std::string>& notes() const { return input_->notes; }
   // Whether the node is known from a NodeResourceTopology object: ids of CPUs and devices are made
@@ -128,7 +133,7 @@ class PlannedNode {
   std::shared_ptr<const NodeInput> input_;  // without the description
   bool lacks_shares_ = false;               // LackShares
   RequestedResources requested_;
-  std::map<std::string, std::string> uids_;  // by namespace/name, of pods that are counted
+  std::set<std::string> names_;  // NAMESPACE/NAME of pods that are counted
   // UID and namespace/name, in the order of Place.
   std::vector<std::pair<std::string, std::string>> undecided_;
   BlurredResources blurred_;  // with NodeInput::object_view

@@ -50,7 +50,7 @@ std::optional<std::string> StringIn(const json::View& view, std::string_view key
   return std::nullopt;
 }
 
-void CheckFields(const json::View& object, FieldNames names, Faults& faults) {
+void CheckAllFields(const json::View& object, FieldNames names, Faults& faults) {
   const auto members = object.Members();
   if (!members.ok()) return faults.Add(members.error());
   for (const auto& [name, member] : *members) {
@@ -59,6 +59,10 @@ void CheckFields(const json::View& object, FieldNames names, Faults& faults) {
     faults.Add(member.path(),
                "unknown field" + (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?"));
   }
+}
+
+void CheckFields(const json::View& object, FieldNames names, Faults& faults) {
+  if (!faults.takes_unknown_fields()) CheckAllFields(object, names, faults);
 }
 
 void CheckStringMap(const json::View& object, std::string_view key, Faults& faults) {

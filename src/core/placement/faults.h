@@ -14,6 +14,11 @@ namespace alignd::placement {
 
 class Faults {
  public:
+  // `takes_unknown_fields`: the API server has accepted the object, perhaps a newer one.
+  explicit Faults(bool takes_unknown_fields = false)
+      : takes_unknown_fields_(takes_unknown_fields) {}
+
+  bool takes_unknown_fields() const { return takes_unknown_fields_; }
   void Invalid(std::string_view path, std::string_view value, std::string_view why) {
     Add(path, "Invalid value: \"" + std::string(value) + "\": " + std::string(why));
   }
@@ -44,6 +49,7 @@ class Faults {
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
+  bool takes_unknown_fields_;
   std::vector<std::string> texts_;
 };
 
@@ -55,6 +61,10 @@ std::optional<std::string> StringIn(const json::View& view, std::string_view key
 
 // Members that are not among the names are faults, with the nearest name.
 // Source: the API server's strict field validation, which kubectl requests.
+void CheckAllFields(const json::View& object, FieldNames names, Faults& faults);
+
+// The same, unless `faults` takes unknown fields. For all but resources: what a new field of these
+// means decides where the pod fits.
 void CheckFields(const json::View& object, FieldNames names, Faults& faults);
 
 // The values of the map must be strings.

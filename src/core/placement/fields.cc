@@ -86,6 +86,10 @@ constexpr auto kResources = std::to_array<std::string_view>({"claims", "limits",
 constexpr auto kContainerClaim = std::to_array<std::string_view>({"name", "request"});
 constexpr auto kPodClaim = std::to_array<std::string_view>(
     {"name", "resourceClaimName", "resourceClaimTemplateName", "source"});
+constexpr auto kToleration =
+    std::to_array<std::string_view>({"effect", "key", "operator", "tolerationSeconds", "value"});
+constexpr auto kSchedulingGate = std::to_array<std::string_view>({"name"});
+constexpr auto kOs = std::to_array<std::string_view>({"name"});
 constexpr auto kPodTemplate = std::to_array<std::string_view>({"metadata", "spec"});
 
 constexpr auto kDeployment = std::to_array<std::string_view>(
@@ -117,6 +121,9 @@ FieldNames EphemeralContainerFields() { return kContainer; }
 FieldNames ResourcesFields() { return kResources; }
 FieldNames ContainerClaimFields() { return kContainerClaim; }
 FieldNames PodClaimFields() { return kPodClaim; }
+FieldNames TolerationFields() { return kToleration; }
+FieldNames SchedulingGateFields() { return kSchedulingGate; }
+FieldNames OsFields() { return kOs; }
 FieldNames PodTemplateFields() { return kPodTemplate; }
 
 FieldNames WorkloadSpecFields(std::string_view kind) {

@@ -11,13 +11,16 @@ using FieldNames = std::span<const std::string_view>;
 // Source: k8s.io/apimachinery meta/v1, ObjectMeta.
 FieldNames ObjectMetaFields();
 // Source: k8s.io/api core/v1, PodSpec, Container, EphemeralContainer, ResourceRequirements,
-// ResourceClaim, PodResourceClaim, PodTemplateSpec.
+// ResourceClaim, PodResourceClaim, Toleration, PodSchedulingGate, PodOS, PodTemplateSpec.
 FieldNames PodSpecFields();
 FieldNames ContainerFields();
 FieldNames EphemeralContainerFields();
 FieldNames ResourcesFields();
 FieldNames ContainerClaimFields();
 FieldNames PodClaimFields();
+FieldNames TolerationFields();
+FieldNames SchedulingGateFields();
+FieldNames OsFields();
 FieldNames PodTemplateFields();
 
 // The fields of the `spec` of a kind that has a pod template; empty for other kinds.

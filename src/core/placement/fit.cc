@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -67,6 +68,7 @@ void DescribeFirst(Fleet& fleet, FitEntry& entry) {
   const Verdict verdict = fleet.Ask(best, entry.pod);
   entry.first = PlacementsOf(fleet.StateOf(best), verdict);
   entry.not_considered = fleet.StateOf(best).NotConsidered(entry.pod);
+  std::erase(entry.not_considered, "spec.nodeName");  // the nodes of a fleet have names
 }
 
 FitEntry NewEntry(const PlannedPod& pod) {
@@ -111,6 +113,35 @@ class Replicas {
   FitEntry& entry_;
   std::map<size_t, int64_t> placed_on_;
 };
+
+bool IsOfDaemonSet(const PlannedPod& pod) { return pod.owner.starts_with("DaemonSet "); }
+
+// One pod on each node that the DaemonSet is for: no other node can have it.
+FitEntry PlaceOnEach(Fleet& fleet, const PlannedPod& pod) {
+  FitEntry entry = NewEntry(pod);
+  DescribeFirst(fleet, entry);
+  std::set<size_t> refusing;
+  for (size_t node = 0; node < fleet.size(); ++node) {
+    if (!fleet.StateOf(node).IsNodeOf(pod)) continue;
+    PlannedPod next = pod;
+    next.pod.name += "-" + std::to_string(++entry.replicas);
+    next.pod.uid = next.pod.name_space + "/" + next.pod.name;
+    const Outcome outcome = fleet.PlaceOn(node, next);
+    if (outcome == Outcome::kFits) {
+      ++entry.placed;
+      entry.placed_on.emplace_back(node, 1);
+    } else {
+      refusing.insert(node);
+    }
+    if (outcome == Outcome::kUndecided) ++entry.undecided;
+  }
+  for (RefusingNodes group : entry.others) {
+    std::erase_if(group.group.nodes, [&](size_t node) { return !refusing.contains(node); });
+    if (!group.group.nodes.empty()) entry.rest.push_back(std::move(group));
+  }
+  entry.is_rest_undecided = entry.undecided > 0 && entry.refused() == 0;
+  return entry;
+}
 
 // As many as fit; of pods with many containers, fewer are tried.
 FitEntry FillWith(Fleet& fleet, const PlannedPod& pod) {
@@ -171,7 +202,11 @@ Result<FitReport> Fit(Fleet& fleet, const std::vector<PlannedPod>& pods, bool fi
                        ": with it, too many containers of pods on nodes are to be decided about",
                    "plan fewer pods, nodes or comparisons at once"};
     }
-    if (fill && !first.owner.starts_with("DaemonSet ")) {
+    if (IsOfDaemonSet(first)) {
+      report.entries.push_back(PlaceOnEach(fleet, pods[i++]));
+      continue;
+    }
+    if (fill) {
       report.entries.push_back(FillWith(fleet, pods[i++]));
       continue;
     }

@@ -37,6 +37,17 @@ std::string RoughKeyOf(const FleetNode& node) {
   return key;
 }
 
+// The pod itself says to which node it is bound.
+PlannedPod ShapeOf(PlannedPod pod) {
+  pod = WithoutNames(std::move(pod));
+  pod.node_name.clear();
+  return pod;
+}
+
+std::string BoundElsewhere(const PlannedPod& pod) {
+  return "the pod is bound to node " + pod.node_name + " (spec.nodeName)";
+}
+
 // Of nodes without a problem.
 bool IsAlike(const FleetNode& a, const FleetNode& b) {
   return a.input == b.input && a.config == b.config && a.files == b.files &&
@@ -121,7 +132,7 @@ Fleet::Answer Fleet::AnswerOf(const State& state, const PlannedPod& pod) const {
 }
 
 int64_t Fleet::ContainersToDecide(const PlannedPod& pod) const {
-  const PlannedPod nameless = WithoutNames(pod);
+  const PlannedPod nameless = ShapeOf(pod);
   const auto shape = std::ranges::find_if(
       shapes_, [&nameless](const auto& known) { return known->pod == nameless; });
   if (Knows(pod) || (shape != shapes_.end() && (*shape)->is_current)) return 0;
@@ -133,7 +144,7 @@ int64_t Fleet::ContainersToDecide(const PlannedPod& pod) const {
 }
 
 Fleet::Shape& Fleet::Asked(const PlannedPod& pod) {
-  PlannedPod nameless = WithoutNames(pod);
+  PlannedPod nameless = ShapeOf(pod);
   auto found = std::ranges::find_if(
       shapes_, [&nameless](const auto& shape) { return shape->pod == nameless; });
   if (found == shapes_.end()) {
@@ -164,7 +175,9 @@ Fleet::Shape& Fleet::Asked(const PlannedPod& pod) {
 std::vector<Fleet::Fitting> Fleet::FittingNodes(const PlannedPod& pod) {
   std::vector<Fitting> fitting;
   if (Knows(pod)) return fitting;
-  for (const auto& [score, node] : Asked(pod).fitting) fitting.push_back({node, -score});
+  for (const auto& [score, node] : Asked(pod).fitting) {
+    if (MayTake(node, pod)) fitting.push_back({node, -score});
+  }
   return fitting;
 }
 
@@ -178,6 +191,11 @@ std::vector<AnswerGroup> Fleet::OtherNodes(const PlannedPod& pod) {
   const Shape& shape = Asked(pod);
   std::map<std::tuple<Outcome, Stage, std::string>, std::vector<size_t>> nodes;
   for (size_t node = 0; node < size(); ++node) {
+    if (!MayTake(node, pod)) {
+      nodes[{Outcome::kRefused, Stage::kScheduler, "Unschedulable: " + BoundElsewhere(pod)}]
+          .push_back(node);
+      continue;
+    }
     const Answer& answer = shape.answers.at(states_[node]);
     if (answer.outcome == Outcome::kFits) continue;
     nodes[{answer.outcome, answer.stage, answer.cause}].push_back(node);
@@ -194,6 +212,10 @@ std::vector<AnswerGroup> Fleet::OtherNodes(const PlannedPod& pod) {
 bool Fleet::IsUndecided(const PlannedPod& pod) {
   if (Knows(pod)) return false;
   Shape& shape = Asked(pod);
+  if (!pod.node_name.empty()) {
+    return std::ranges::any_of(UndecidedNodes(shape),
+                               [&](size_t node) { return MayTake(node, pod); });
+  }
   return shape.fitting.empty() && !UndecidedNodes(shape).empty();
 }
 
@@ -238,12 +260,16 @@ void Fleet::Move(size_t node, Shape& shape, const PlannedPod& pod) {
 
 std::optional<size_t> Fleet::Place(const PlannedPod& pod) {
   if (Knows(pod)) return std::nullopt;
+  if (!pod.node_name.empty()) {
+    const auto bound = std::ranges::find(names_, pod.node_name);
+    if (bound == names_.end()) return std::nullopt;
+    const auto node = static_cast<size_t>(bound - names_.begin());
+    return PlaceOn(node, pod) == Outcome::kFits ? std::optional(node) : std::nullopt;
+  }
   Shape& shape = Asked(pod);
   if (!shape.fitting.empty()) {
     const size_t best = shape.fitting.begin()->second;
-    Move(best, shape, pod);
-    known_pods_.insert(pod.pod.uid);
-    known_pods_.insert(pod.pod.name_space + "/" + pod.pod.name);
+    PlaceOn(best, pod);
     return best;
   }
   // A second undecided pod changes nothing: copies of each node would be made for each replica.
@@ -254,7 +280,25 @@ std::optional<size_t> Fleet::Place(const PlannedPod& pod) {
   return std::nullopt;
 }
 
+Outcome Fleet::PlaceOn(size_t node, const PlannedPod& pod) {
+  if (Knows(pod) || !MayTake(node, pod)) return Outcome::kRefused;
+  Shape& shape = Asked(pod);
+  const Outcome outcome = shape.answers.at(states_[node]).outcome;
+  if (outcome == Outcome::kFits) {
+    Move(node, shape, pod);
+    known_pods_.insert(pod.pod.uid);
+    known_pods_.insert(pod.pod.name_space + "/" + pod.pod.name);
+  } else if (outcome == Outcome::kUndecided && !states_[node]->node.has_undecided()) {
+    Move(node, shape, pod);
+  }
+  return outcome;
+}
+
 Verdict Fleet::Ask(size_t node, const PlannedPod& pod) const {
+  if (!MayTake(node, pod)) {
+    return {Outcome::kRefused, Stage::kScheduler, Refusal{"Unschedulable", BoundElsewhere(pod)},
+            std::nullopt, "Unschedulable: " + BoundElsewhere(pod)};
+  }
   if (!Knows(pod)) return states_[node]->node.Ask(pod);
   const std::string text = kAlreadyThere;
   const size_t colon = text.find(": ");

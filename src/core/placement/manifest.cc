@@ -120,6 +120,26 @@ std::optional<View> SpecWithTemplate(const View& object, const std::string& kind
   return below;
 }
 
+// What the controller of DaemonSets lets its pods tolerate.
+// Source: kubernetes pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
+void AddDaemonTolerations(const View& pod_template, PlannedPod& pod, Faults& faults) {
+  const auto add = [&pod](const char* key, const char* effect) {
+    pod.tolerations.push_back(
+        {std::string("node.kubernetes.io/") + key, "Exists", /*value=*/"", effect});
+  };
+  add("not-ready", "NoExecute");
+  add("unreachable", "NoExecute");
+  for (const char* key : {"disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"}) {
+    add(key, "NoSchedule");
+  }
+  const auto spec = ObjectIn(pod_template, "spec", faults);
+  if (!spec) return;
+  const auto host_network = spec->value().find("hostNetwork");
+  if (host_network != spec->value().end() && *host_network == true) {
+    add("network-unavailable", "NoSchedule");
+  }
+}
+
 void ReadController(const View& object, Workload& workload, Faults& faults) {
   constexpr auto kTop =
       std::to_array<std::string_view>({"apiVersion", "kind", "metadata", "spec", "status"});
@@ -137,6 +157,7 @@ void ReadController(const View& object, Workload& workload, Faults& faults) {
   }
   CheckFields(*pod, PodTemplateFields(), faults);
   ReadPlannedPod(*pod, /*is_template=*/true, workload, faults);
+  if (workload.one_per_node) AddDaemonTolerations(*pod, workload.pod, faults);
 }
 
 void ReadPodObject(const View& object, Workload& workload, Faults& faults) {
@@ -169,22 +190,35 @@ bool HasEnded(const View& object) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
+// A value of another type is a fault that is found later.
+bool IsSuspended(const View& object) {
+  Faults ignored;
+  const auto spec = ObjectIn(object, "spec", ignored);
+  if (!spec) return false;
+  const auto suspend = spec->value().find("suspend");
+  return suspend != spec->value().end() && *suspend == true;
+}
+
 Result<Done> ReadRuntimeClass(const View& object, Manifests& manifests) {
   Faults faults;
   const auto overhead = ObjectIn(object, "overhead", faults);
   const auto fixed = overhead ? ObjectIn(*overhead, "podFixed", faults) : std::nullopt;
   ResourceList amounts = fixed ? CheckAmounts(*fixed, faults) : ResourceList();
+  const std::string handler = StringIn(object, "handler", faults).value_or("");
+  if (handler.empty()) faults.Required("handler");
   if (!faults.empty()) return Unreadable(faults.texts().front());
   manifests.runtime_classes[NameOf(object, "name")] = {
-      .overhead = std::move(amounts), .has_scheduling = HasValue(object, "scheduling")};
+      .overhead = std::move(amounts),
+      .handler = handler,
+      .has_scheduling = HasValue(object, "scheduling")};
   return Done{};
 }
 
 // The objects of one document, lists included.
 class DocumentReader {
  public:
-  DocumentReader(const std::string& file, Manifests& manifests)
-      : file_(file), manifests_(manifests) {}
+  DocumentReader(const std::string& file, ManifestOrigin origin, Manifests& manifests)
+      : file_(file), origin_(origin), manifests_(manifests) {}
 
   // `standard`: the kind and version that an element of a list need not state.
   Result<Done> Read(const View& object, const Kind& standard) {
@@ -264,7 +298,14 @@ class DocumentReader {
                                    " has ended");
       return Done{};
     }
-    Faults faults;
+    if (kind.name == "Job" || kind.name == "CronJob") {
+      if (IsSuspended(object)) {
+        manifests_.skipped.push_back(std::string(kind.name) + " " + workload.name_space + "/" +
+                                     workload.name + " is suspended: it has no pods");
+        return Done{};
+      }
+    }
+    Faults faults(origin_ == ManifestOrigin::kApiServer);
     if (kind.name == "Pod") {
       ReadPodObject(object, workload, faults);
     } else {
@@ -277,18 +318,20 @@ class DocumentReader {
   }
 
   const std::string& file_;
+  const ManifestOrigin origin_;
   Manifests& manifests_;
 };
 
 }  // namespace
 
-Result<Done> ReadManifest(std::string_view text, const std::string& file, Manifests& manifests) {
+Result<Done> ReadManifest(std::string_view text, const std::string& file, Manifests& manifests,
+                          ManifestOrigin origin) {
   // Of a key that occurs twice, the readers of JSON take either.
   const Result<nlohmann::ordered_json> ordered = json::ParseOrdered(text);
   if (!ordered.ok()) return ordered.error();
   const Result<nlohmann::json> parsed = json::Parse(text);
   if (!parsed.ok()) return parsed.error();
-  return DocumentReader(file, manifests).Read(View(*parsed, ""), {});
+  return DocumentReader(file, origin, manifests).Read(View(*parsed, ""), {});
 }
 
 }  // namespace alignd::placement

@@ -43,4 +43,8 @@ bool IsQualifiedName(std::string_view text) {
          });
 }
 
+bool IsLabelValue(std::string_view text) {
+  return text.empty() || (text.find('/') == std::string_view::npos && IsQualifiedName(text));
+}
+
 }  // namespace alignd::placement

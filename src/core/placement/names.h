@@ -13,5 +13,7 @@ bool IsDnsSubdomain(std::string_view text);
 // A name of at most 63 letters, digits, '-', '_' and '.', the first and the last a letter or digit;
 // before it, a DNS subdomain and '/' may stand.
 bool IsQualifiedName(std::string_view text);
+// The value of a label: empty, or such a name without a subdomain.
+bool IsLabelValue(std::string_view text);
 
 }  // namespace alignd::placement

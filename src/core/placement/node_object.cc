@@ -76,6 +76,9 @@ Result<Done> UseNodeObject(const NodeObject& object, NodeInput& input, Allocatab
 // Source: kubernetes pkg/scheduler/framework/plugins: nodeaffinity, tainttoleration.
 std::vector<std::string> UnmetConstraints(const NodeObject& node, const PlannedPod& pod) {
   std::vector<std::string> reasons;
+  if (!pod.node_name.empty() && pod.node_name != node.name) {
+    reasons.push_back("the pod is bound to node " + pod.node_name + " (spec.nodeName)");
+  }
   for (const auto& [key, value] : pod.node_selector) {
     const auto label = node.labels.find(key);
     if (label != node.labels.end() && label->second == value) continue;

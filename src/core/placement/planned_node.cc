@@ -155,8 +155,15 @@ std::optional<Verdict> PlannedNode::RefusedByScheduler(const PlannedPod& pod,
 
 std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const {
   std::vector<std::string> fields = pod.not_considered;
-  if (input_->object) std::erase(fields, "spec.nodeSelector");
+  if (input_->object) {
+    std::erase(fields, "spec.nodeSelector");
+    std::erase(fields, "spec.nodeName");
+  }
   return fields;
+}
+
+bool PlannedNode::IsNodeOf(const PlannedPod& pod) const {
+  return !input_->object || UnmetConstraints(*input_->object, pod).empty();
 }
 
 std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) const {
@@ -220,12 +227,18 @@ std::optional<Verdict> PlannedNode::BeforeKubelet(const PlannedPod& pod,
     return Ended(Outcome::kRefused, Stage::kValidation, {"Invalid", Joined(pod.faults)});
   }
   const std::string name = NameOf(pod.pod);
-  if (const auto known = uids_.find(name); known != uids_.end() && known->second != pod.pod.uid) {
+  if (names_.contains(name)) {
     return Ended(Outcome::kRefused, Stage::kValidation,
-                 {"AlreadyExists", "the node has another pod named " + name});
+                 {"AlreadyExists", "the node has a pod named " + name});
   }
   if (input_->unusable.empty()) {
     if (std::optional<Verdict> refused = RefusedByScheduler(pod, requests)) return refused;
+  }
+  // Source: kubernetes pkg/kubelet/lifecycle/predicate.go, rejectPodAdmissionBasedOnOSField.
+  if (!pod.os.empty() && pod.os != "linux") {
+    return Ended(
+        Outcome::kRefused, Stage::kKubelet,
+        {"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"});
   }
   std::vector<std::string> undecided = UndecidedItself(pod, requests);
   if (undecided.empty()) undecided = UndecidedBefore(pod.pod.uid);
@@ -377,13 +390,13 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
 std::vector<std::string> PlannedNode::KnownPods() const {
   std::vector<std::string> known;
   for (const auto& [uid, requests] : requested_.by_pod()) known.push_back(uid);
-  for (const auto& [name, uid] : uids_) known.push_back(name);
+  known.insert(known.end(), names_.begin(), names_.end());
   return known;
 }
 
 void PlannedNode::Count(const Pod& pod, const ResourceList& requests) {
   requested_.Add(pod.uid, requests);
-  uids_[NameOf(pod)] = pod.uid;
+  names_.insert(NameOf(pod));
 }
 
 }  // namespace alignd::placement

@@ -38,23 +38,39 @@ bool HasHostPort(const View& spec, Faults& faults) {
   return false;
 }
 
+constexpr std::string_view kOfResourceSlices =
+    "the scheduler allocates the devices of ResourceClaims (DRA) from ResourceSlices, which are "
+    "not read here";
+
 // Why it cannot be said where a pod with these claims fits.
 std::string ClaimsUndecided(const View& spec, Faults& faults) {
   std::string names;
   for (const View& claim : ListIn(spec, "resourceClaims", faults)) {
     names += (names.empty() ? "" : ", ") + StringIn(claim, "name", faults).value_or("");
   }
-  return "spec.resourceClaims: " + names +
-         ": the scheduler allocates the devices of ResourceClaims (DRA) from ResourceSlices, which "
-         "are not read here; remove the claims to see where the rest of the pod fits";
+  return "spec.resourceClaims: " + names + ": " + std::string(kOfResourceSlices) +
+         "; remove the claims to see where the rest of the pod fits";
 }
 
-// Those of a pod template; null if it has none.
-nlohmann::json AnnotationsOf(const View& pod_template) {
+// What the pods of a template have of its metadata: all but a name.
+nlohmann::json MetadataOfPods(const View& pod_template) {
   const nlohmann::json& object = pod_template.value();
+  nlohmann::json pods = {{"name", "pod"}};
   const auto metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return nullptr;
-  return metadata->value("annotations", nlohmann::json());
+  if (metadata == object.end() || !metadata->is_object()) return pods;
+  for (const char* kept : {"annotations", "labels"}) {
+    pods[kept] = metadata->value(kept, nlohmann::json());
+  }
+  return pods;
+}
+
+// The scheduler has allocated extended resources of this pod as devices of a ResourceClaim.
+// Source: Kubernetes core/v1 PodExtendedResourceClaimStatus (KEP-5004).
+bool HasExtendedResourceClaim(const nlohmann::json& pod) {
+  const auto status = pod.find("status");
+  if (status == pod.end() || !status->is_object()) return false;
+  const auto claim = status->find("extendedResourceClaimStatus");
+  return claim != status->end() && claim->is_object() && !claim->empty();
 }
 
 // Reads the pod that `object` (a Pod or a pod template) states.
@@ -89,6 +105,10 @@ class PodReader {
       planned.overhead = CheckAmounts(*overhead, faults_);
     }
     ReadConstraints(spec);
+    planned.node_name = StringIn(spec, "nodeName", faults_).value_or("");
+    if (const auto os = ObjectIn(spec, "os", faults_)) {
+      planned.os = StringIn(*os, "name", faults_).value_or("");
+    }
     workload_.runtime_class = StringIn(spec, "runtimeClassName", faults_).value_or("");
     for (const std::string_view field : kNotConsidered) {
       if (HasValue(spec, field)) planned.not_considered.push_back("spec." + std::string(field));
@@ -115,13 +135,17 @@ class PodReader {
   void ReadPod(bool is_template) {
     nlohmann::json text = object_.value();
     if (is_template) {
-      text["metadata"] = {{"name", "pod"}, {"annotations", AnnotationsOf(object_)}};
+      text["metadata"] = MetadataOfPods(object_);
       text.erase("status");
     } else {
       const View metadata(object_.value().at("metadata"), "");
       if (!HasValue(metadata, "name")) text["metadata"]["name"] = "pod";
       // The API server ignores the status of a pod that it does not have yet.
       if (!HasValue(metadata, "uid")) text.erase("status");
+    }
+    if (HasExtendedResourceClaim(text)) {
+      workload_.pod.undecided.push_back("status.extendedResourceClaimStatus: " +
+                                        std::string(kOfResourceSlices));
     }
     Result<Pod> pod = ParseKubernetesPod(TextOf(text));
     if (!pod.ok()) return faults_.Add(pod.error());

@@ -1,5 +1,6 @@
 #include "core/placement/pod_validation.h"
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -102,6 +103,81 @@ std::set<std::string> CheckClaims(const View& spec, Faults& faults) {
   return names;
 }
 
+constexpr std::string_view kQualifiedName =
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character, with at most 63 characters and an optional DNS subdomain "
+    "prefix and '/'";
+constexpr std::string_view kLabelValue =
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character, with at most 63 characters";
+
+// Source: validation.go, ValidateTolerations.
+void CheckToleration(const View& toleration, Faults& faults) {
+  CheckFields(toleration, TolerationFields(), faults);
+  const std::string& path = toleration.path();
+  const std::string key = StringIn(toleration, "key", faults).value_or("");
+  const std::string op = StringIn(toleration, "operator", faults).value_or("");
+  const std::string value = StringIn(toleration, "value", faults).value_or("");
+  const std::string effect = StringIn(toleration, "effect", faults).value_or("");
+  if (!key.empty() && !IsQualifiedName(key)) faults.Invalid(path + ".key", key, kQualifiedName);
+  if (key.empty() && op != "Exists") {
+    faults.Invalid(path + ".operator", op,
+                   "operator must be Exists when `key` is empty, which means \"match all values "
+                   "and all keys\"");
+  }
+  const auto seconds = toleration.value().find("tolerationSeconds");
+  if (seconds != toleration.value().end() && !seconds->is_null()) {
+    const std::string seconds_path = path + ".tolerationSeconds";
+    const Result<int64_t> read = View(*seconds, seconds_path).Integer(INT64_MIN, INT64_MAX);
+    if (!read.ok()) faults.Add(read.error());
+    if (effect != "NoExecute") {
+      faults.Invalid(path + ".effect", effect,
+                     "effect must be 'NoExecute' when `tolerationSeconds` is set");
+    }
+  }
+  if (op.empty() || op == "Equal") {
+    if (!IsLabelValue(value)) faults.Invalid(path + ".operator", value, kLabelValue);
+  } else if (op == "Exists") {
+    if (!value.empty()) {
+      faults.Invalid(path + ".operator", value, "value must be empty when `operator` is 'Exists'");
+    }
+  } else {
+    faults.Unsupported(path + ".operator", op, "\"Equal\", \"Exists\"");
+  }
+  if (!effect.empty() && effect != "NoSchedule" && effect != "PreferNoSchedule" &&
+      effect != "NoExecute") {
+    faults.Unsupported(path + ".effect", effect,
+                       "\"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"");
+  }
+}
+
+// Source: validation.go, validateSchedulingGates.
+void CheckSchedulingGates(const View& spec, Faults& faults) {
+  std::set<std::string> names;
+  for (const View& gate : ListIn(spec, "schedulingGates", faults)) {
+    CheckFields(gate, SchedulingGateFields(), faults);
+    const std::string name = StringIn(gate, "name", faults).value_or("");
+    if (!IsQualifiedName(name)) {
+      faults.Invalid(gate.path() + ".name", name, kQualifiedName);
+    } else if (!names.insert(name).second) {
+      faults.Duplicate(gate.path() + ".name", name);
+    }
+  }
+}
+
+// Source: validation.go, validateOS.
+void CheckOs(const View& spec, Faults& faults) {
+  const auto os = ObjectIn(spec, "os", faults);
+  if (!os) return;
+  CheckFields(*os, OsFields(), faults);
+  const std::string name = StringIn(*os, "name", faults).value_or("");
+  if (name.empty()) {
+    faults.Required(os->path() + ".name");
+  } else if (name != "linux" && name != "windows") {
+    faults.Unsupported(os->path() + ".name", name, "\"linux\", \"windows\"");
+  }
+}
+
 void CheckOverhead(const View& spec, Faults& faults) {
   if (const auto overhead = ObjectIn(spec, "overhead", faults)) CheckAmounts(*overhead, faults);
 }
@@ -148,8 +224,11 @@ void CheckPodSpec(const View& object, Faults& faults) {
     StringIn(*spec, key, faults);
   }
   CheckStringMap(*spec, "nodeSelector", faults);
-  ListIn(*spec, "tolerations", faults);
-  ListIn(*spec, "schedulingGates", faults);
+  for (const View& toleration : ListIn(*spec, "tolerations", faults)) {
+    CheckToleration(toleration, faults);
+  }
+  CheckSchedulingGates(*spec, faults);
+  CheckOs(*spec, faults);
   ContainerChecks containers(CheckClaims(*spec, faults), faults);
   containers.Check(*spec, "initContainers", ContainerKind::kInit);
   containers.Check(*spec, "containers", ContainerKind::kApp);

@@ -101,7 +101,7 @@ bool HasCpuOrMemory(const Resources& resources) {
 
 // Requests, limits, and how they relate; with the limits that are also requests.
 Resources CheckLists(const View& resources, Faults& faults) {
-  CheckFields(resources, ResourcesFields(), faults);
+  CheckAllFields(resources, ResourcesFields(), faults);
   Resources read;
   read.limits = AmountsIn(resources, "limits", faults);
   read.requests = AmountsIn(resources, "requests", faults);
@@ -152,7 +152,7 @@ Resources CheckContainerResources(const View& resources, const std::set<std::str
   Resources read = CheckLists(resources, faults);
   std::set<std::string> seen;
   for (const View& claim : ListIn(resources, "claims", faults)) {
-    CheckFields(claim, ContainerClaimFields(), faults);
+    CheckAllFields(claim, ContainerClaimFields(), faults);
     const std::optional<std::string> name = StringIn(claim, "name", faults);
     const std::optional<std::string> request = StringIn(claim, "request", faults);
     if (!name || name->empty()) {

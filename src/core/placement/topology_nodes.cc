@@ -37,7 +37,7 @@ Result<std::optional<BoundPod>> ReadBoundPod(std::string_view text, const std::s
   const Result<nlohmann::json> parsed = json::Parse(text);
   if (!parsed.ok()) return parsed.error();
   Manifests manifests;
-  const Result<Done> read = ReadManifest(text, file, manifests);
+  const Result<Done> read = ReadManifest(text, file, manifests, ManifestOrigin::kApiServer);
   if (!read.ok()) return read.error();
   Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
   if (!pods.ok()) return pods.error();

@@ -107,6 +107,8 @@ class SameConfiguration final : public ConfigChanger {
     return node_;
   }
   Result<uint64_t> Apply(const v1::ChangeRequest& /*request*/) override { return 1; }
+  bool MayMove(const v1::ChangeRequest& request) const override { return request.may_move(); }
+  void Refused(const Error& /*error*/) override {}
   v1::GetChangeResponse Outcome(uint64_t /*change*/) override { return {}; }
   std::optional<Error> NotApplied() override { return std::nullopt; }
 

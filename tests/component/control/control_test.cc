@@ -16,6 +16,8 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <variant>
@@ -481,7 +483,20 @@ TEST_F(ControlTest, AManifestThatIsNoPodIsNamed) {
 TEST_F(ControlTest, WatchEndsAsItsLastLook) {
   const std::vector<std::string> once = {"watch", "--count", "1", "--socket", socket()};
   EXPECT_EQ(Alignctl(once).status, cli::kSuccess);
+  std::vector<std::string> data = {"watch", "--count", "2", "--interval", "1", "-o", "json"};
+  data.insert(data.end(), {"--socket", socket()});
+  const testing::Printed looks = Alignctl(data);
+  EXPECT_EQ(looks.status, cli::kSuccess);
+  std::istringstream lines(looks.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_TRUE(nlohmann::json::parse(line).contains("version")) << line;
+  }
+  EXPECT_EQ(count, 2) << looks.out;
   server.reset();
+  const testing::Printed nothing = Alignctl(data);
+  EXPECT_EQ(nothing.status, cli::kNoAnswer);
+  EXPECT_EQ(nothing.out, "");
   const testing::Printed silent = Alignctl(once);
   EXPECT_EQ(silent.status, cli::kNoAnswer);
   EXPECT_NE(silent.out.find("check that alignd runs"), std::string::npos) << silent.out;

@@ -58,6 +58,22 @@ TEST_F(DaemonMoves, HangupMovesIfTheFlagAllowsIt) {
   EXPECT_TRUE(Becomes(shared_, "0,7-27")) << CpusOf(shared_.container);
 }
 
+// As `systemctl reload` does.
+TEST_F(DaemonMoves, AnApplyOfTheFileMovesIfTheFlagAllowsIt) {
+  StartThree();
+  tree_.Write({"config.yaml", ConfigWith("0-1,4")});
+  control::v1::ChangeRequest never;
+  never.set_may_move(false);
+  const auto refused = Control().ApplyChange(never);
+  ASSERT_TRUE(refused.ok()) << refused.error().Text();
+  EXPECT_FALSE(refused->admitted());
+  const auto change = Control().ApplyChange({});
+  ASSERT_TRUE(change.ok()) << change.error().Text();
+  EXPECT_EQ(Outcome(change->change()), "applied") << alignd_->Log();
+  ExpectMoved();
+  EXPECT_EQ(NotApplied(), "");
+}
+
 // The only CPU that `a` could get is one that `b` leaves.
 TEST_F(DaemonMoves, NoContainerGetsWhatAnotherOneLeaves) {
   StartThree();

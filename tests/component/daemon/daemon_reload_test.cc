@@ -243,15 +243,7 @@ TEST_F(DaemonReload, AnUnfinishedChangeThatIsRefusedEndsEveryStart) {
 // The next start would fail: the status says so until the file is right again.
 TEST_F(DaemonReload, AFileThatCannotBeAppliedIsACondition) {
   StartProcess();
-  const auto messages = [this] {
-    std::string all;
-    for (const auto& condition : testing::ConditionsOf(
-             DaemonOptions().ControlSocket(), reconcile::ConditionType::kConfigurationNotApplied)) {
-      all += condition.message() + "\n";
-    }
-    return all;
-  };
-  EXPECT_EQ(messages(), "");
+  EXPECT_EQ(NotApplied(), "");
   for (const std::string& repaired : {ConfigWith("0"), ConfigWith("0-1")}) {
     SCOPED_TRACE(repaired);
     tree_.Write({"config.yaml", "cpuManagerPolicy: [broken\n"});
@@ -259,16 +251,36 @@ TEST_F(DaemonReload, AFileThatCannotBeAppliedIsACondition) {
     ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
     ASSERT_TRUE(Eventually([&] { return Logged("not reloaded: ") > before; })) << alignd_->Log();
     // The next reconcile is some seconds away.
-    ASSERT_TRUE(Eventually([&] { return !messages().empty(); })) << alignd_->Log();
-    EXPECT_NE(messages().find("config.yaml"), std::string::npos) << messages();
-    EXPECT_NE(messages().find("the next start uses the file"), std::string::npos) << messages();
+    ASSERT_TRUE(Eventually([&] { return !NotApplied().empty(); })) << alignd_->Log();
+    EXPECT_NE(NotApplied().find("config.yaml"), std::string::npos) << NotApplied();
+    EXPECT_NE(NotApplied().find("the next start uses the file"), std::string::npos) << NotApplied();
     if (repaired == ConfigWith("0")) {
       tree_.Write({"config.yaml", repaired});  // without a reload
     } else {
       Reload(repaired);
     }
-    EXPECT_TRUE(Eventually([&] { return messages().empty(); })) << messages();
+    EXPECT_TRUE(Eventually([&] { return NotApplied().empty(); })) << NotApplied();
   }
+}
+
+TEST_F(DaemonReload, AnApplyOfTheFileThatIsRefusedIsAConditionToo) {
+  StartProcess();
+  tree_.Write({"config.yaml", "cpuManagerPolicy: [broken\n"});
+  const auto broken = Control().ApplyChange({});
+  ASSERT_FALSE(broken.ok());
+  EXPECT_NE(broken.error().message.find("config.yaml"), std::string::npos) << broken.error().Text();
+  EXPECT_TRUE(Eventually([&] { return !NotApplied().empty(); }));
+  tree_.Write({"config.yaml", ConfigWith("0")});
+  EXPECT_TRUE(Eventually([&] { return NotApplied().empty(); })) << NotApplied();
+
+  // A running container would have to move.
+  RunOne(PodConfig("pinned"), Pinned(3));
+  tree_.Write({"config.yaml", ConfigWith("0-1")});
+  const auto refused = Control().ApplyChange({});
+  ASSERT_TRUE(refused.ok()) << refused.error().Text();
+  EXPECT_FALSE(refused->admitted());
+  EXPECT_TRUE(Eventually([&] { return NotApplied().find("reserved") != std::string::npos; }))
+      << NotApplied();
 }
 
 TEST_F(DaemonReload, AHangupBeforeTheRuntimeIsListedIsNotLost) {

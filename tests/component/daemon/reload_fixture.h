@@ -63,6 +63,16 @@ class DaemonReload : public DaemonProcessTest {
     return control::ControlClient(DaemonOptions().ControlSocket(), kPatience);
   }
 
+  // The messages of the condition that the file is not applied.
+  std::string NotApplied() const {
+    std::string all;
+    for (const auto& condition : testing::ConditionsOf(
+             DaemonOptions().ControlSocket(), reconcile::ConditionType::kConfigurationNotApplied)) {
+      all += condition.message() + "\n";
+    }
+    return all;
+  }
+
   // The outcome of the change, and its message.
   std::string Outcome(uint64_t change) const {
     std::string outcome;

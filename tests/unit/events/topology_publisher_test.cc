@@ -58,6 +58,11 @@ class TopologyPublisherTest : public ::testing::Test {
       if (next.status == -1) return Error{ErrorCode::kUnavailable, "no connection"};
       if (next.status != 0) return next;
     }
+    if (method == "PATCH") {
+      EXPECT_EQ(path, "/api/v1/nodes/n1");
+      marks_.push_back(Json::parse(body)["metadata"]["annotations"]["alignd.io/topology-freed"]);
+      return ApiAnswer{200, "{}"};
+    }
     if (path == "/api/v1/nodes/n1") {
       return ApiAnswer{200, R"({"metadata":{"name":"n1","uid":"u-1"}})"};
     }
@@ -96,6 +101,7 @@ class TopologyPublisherTest : public ::testing::Test {
   int resource_version_ = 0;
   std::deque<ApiAnswer> answers_;  // the next ones; status 0: as usual, -1: no answer
   Calls calls_;
+  std::vector<std::string> marks_;  // of the Node
   int connections_ = 0;
   std::vector<milliseconds> waits_;
   TopologyPublisher publisher_{
@@ -121,6 +127,44 @@ class TopologyPublisherTest : public ::testing::Test {
       },
       [this] { return now_; }};
 };
+
+std::string TopologyWithCpus(const std::string& available) {
+  Json object = Json::parse(TopologyWith("0"));
+  object["zones"] = {
+      {{"name", "node-0"}, {"resources", {{{"name", "cpu"}, {"available", available}}}}}};
+  return object.dump();
+}
+
+// kube-scheduler does not ask its extenders again for a NodeResourceTopology.
+TEST_F(TopologyPublisherTest, MarksTheNodeWhenSomethingHasBecomeFree) {
+  publisher_.WakeScheduler();
+  Change(TopologyWithCpus("3"));
+  Step();
+  ASSERT_EQ(marks_.size(), 1U);  // what was free before is not known
+  TakeCalls();
+  Change(TopologyWithCpus("1500m"));
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{"PUT"});
+  Change(TopologyWithCpus("2"));
+  answers_ = {ApiAnswer{0, ""}, ApiAnswer{403, "nodes \"n1\" is forbidden"}};
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{"PUT", "PATCH node"}));
+  EXPECT_EQ(marks_.size(), 1U);
+  Pass(seconds(5));  // it is not lost
+  ASSERT_EQ(marks_.size(), 2U);
+  EXPECT_NE(marks_[0], marks_[1]);
+  EXPECT_EQ(publisher_.counts().failures, 1U);
+  TakeCalls();
+  Pass(seconds(60));
+  EXPECT_EQ(TakeCalls(), Calls());
+}
+
+TEST_F(TopologyPublisherTest, MarksNoNodeUnlessItIsWanted) {
+  Step();
+  Change(TopologyWithCpus("3"));
+  Step();
+  EXPECT_EQ(marks_.size(), 0U);
+}
 
 TEST_F(TopologyPublisherTest, CreatesTheObjectThenUpdatesIt) {
   Step();

@@ -37,6 +37,16 @@ TEST(YamlToJson, LeavesJsonAlone) {
   ExpectConverted({{"{\"a\":\t1.0}", "{\"a\":\t1.0}"}, {"\n {not even JSON", "\n {not even JSON"}});
 }
 
+// As `kubectl get -o kyaml` writes it.
+TEST(YamlToJson, ReadsMappingsInBraces) {
+  ExpectConverted({
+      {"{apiVersion: v1, kind: Pod}", R"({"apiVersion":"v1","kind":"Pod"})"},
+      {"---\n{\n  kind: \"Pod\",\n  spec: {\n    containers: [{\n      name: \"a\",\n    }],\n"
+       "  },\n}\n",
+       R"({"kind":"Pod","spec":{"containers":[{"name":"a"}]}})"},
+  });
+}
+
 TEST(YamlToJson, ScalarsHaveTheTypesOfKubernetes) {
   ExpectConverted({
       {"- yes\n- No\n- on\n- OFF\n- y\n- N\n- TRUE\n- False",

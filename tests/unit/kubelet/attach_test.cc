@@ -26,6 +26,25 @@ TEST_F(KubeletAttach, KubeadmWithAFlagGetsALaterFlag) {
       "/etc/default/kubelet)");
 }
 
+TEST_F(KubeletAttach, ADryRunIsAlsoForPrograms) {
+  WriteKubeadmWithFlag();
+  const testing::Printed planned = Kubelet("attach", {"--dry-run", "-o", "json"});
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  const auto json = nlohmann::json::parse(planned.out);
+  ASSERT_EQ(json["changes"].size(), 2u) << planned.out;  // the first one is the drop-in
+  EXPECT_EQ(json["changes"][1]["file"], "/etc/default/kubelet");
+  EXPECT_TRUE(Has(json["changes"][1]["diff"], "+KUBELET_EXTRA_ARGS=")) << planned.out;
+  EXPECT_TRUE(json["problems"].is_array());
+  EXPECT_EQ(Read("/etc/default/kubelet"), "KUBELET_EXTRA_ARGS=\n");
+  const testing::Printed none = Kubelet("detach", {"--dry-run", "-o", "yaml"});
+  EXPECT_EQ(none.status, 0) << none.err;
+  EXPECT_TRUE(Has(none.out, "\"changes\": []\n")) << none.out;
+  EXPECT_TRUE(Has(none.out, "\"note\": \"The kubelet was not attached by alignctl")) << none.out;
+  const testing::Printed wrong = Kubelet("attach", {"-o", "json"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_TRUE(Has(wrong.err, "--dry-run")) << wrong.err;
+}
+
 TEST_F(KubeletAttach, OtherExtraArgumentsStay) {
   WriteKubeadmWithFlag();
   Write("/etc/default/kubelet",

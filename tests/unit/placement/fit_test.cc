@@ -59,6 +59,49 @@ TEST(Fit, PutsReplicasTogether) {
   EXPECT_FALSE(result->report.is_complete());
 }
 
+// The pods after it have less on each node.
+TEST(Fit, ADaemonSetHasAPodOnEachOfItsNodes) {
+  PlannedPod daemon = Replica("DaemonSet default/agent", "agent-x", "2");
+  FleetNode tainted = FitNode("c");
+  tainted.input.object.emplace().name = "c";
+  tainted.input.object->taints = {{"gpu", "yes", "NoSchedule"}};
+  FleetNode full = FitNode("d");
+  full.running = {Replica("", "large", "9"), Replica("", "larger", "9")};
+  const auto result = FitAll({FitNode("a"), FitNode("b"), tainted, full},
+                             {daemon, Replica("Deployment default/web", "web-1", "9"),
+                              Replica("Deployment default/web", "web-2", "9"),
+                              Replica("Deployment default/web", "web-3", "9")});
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  const FitEntry& each = result->report.entries.at(0);
+  EXPECT_EQ(each.replicas, 3);
+  EXPECT_EQ(each.placed, 2);
+  EXPECT_EQ(each.refused(), 1);
+  EXPECT_EQ(each.placed_on, (std::vector<std::pair<size_t, int64_t>>{{0, 1}, {1, 1}}));
+  ASSERT_EQ(each.rest.size(), 1U);
+  EXPECT_EQ(each.rest[0].group.nodes, std::vector<size_t>{3});
+  // 10 CPUs are on one NUMA node of a and of b each; c has the pod of the taint only.
+  EXPECT_EQ(result->report.entries.at(1).placed, 2);
+  EXPECT_EQ(result->report.pods, 6);
+}
+
+TEST(Fit, APodThatIsBoundGoesNowhereElse) {
+  PlannedPod bound = Replica("", "bound", "9");
+  bound.node_name = "b";
+  PlannedPod lost = Replica("", "lost", "1");
+  lost.node_name = "z";
+  const auto result = FitAll({FitNode("a"), FitNode("b")},
+                             {bound, lost, Replica("", "p", "10"), Replica("", "q", "10")});
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  const std::vector<FitEntry>& entries = result->report.entries;
+  EXPECT_EQ(entries[0].placed_on, (std::vector<std::pair<size_t, int64_t>>{{1, 1}}));
+  ASSERT_EQ(entries[0].others.size(), 1U);
+  EXPECT_EQ(entries[0].others[0].group.cause,
+            "Unschedulable: the pod is bound to node b (spec.nodeName)");
+  EXPECT_EQ(entries[1].placed, 0);
+  EXPECT_EQ(entries[1].undecided, 0);
+  EXPECT_EQ(entries[2].placed + entries[3].placed, 2);
+}
+
 TEST(Fit, FillsTheFleet) {
   FitOptions options;
   options.fill = true;

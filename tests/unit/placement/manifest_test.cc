@@ -394,6 +394,134 @@ TEST(Manifest, RefusesWhatItCannotRead) {
   }
 }
 
+TEST(Manifest, PodsOfControllersHaveTheLabelsOfTheirTemplate) {
+  const std::string metadata = R"({"name":"p","labels":{"koordinator.sh/qosClass":"SYSTEM"}})";
+  const std::string pod =
+      R"("metadata":)" + metadata + R"(,"spec":{"containers":[{"name":"app"}]}})";
+  const auto own = PodsOf({R"({"apiVersion":"v1","kind":"Pod",)" + pod}).at(0).pod.policies;
+  EXPECT_NE(own, PodPolicies());
+  for (const char* kind : {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}) {
+    const auto pods = PodsOf({ControllerText("apps/v1", kind, R"("template":{)" + pod)});
+    ASSERT_EQ(pods.size(), 1U);
+    EXPECT_EQ(pods.front().pod.policies, own) << kind;
+  }
+  const auto job = PodsOf({ControllerText("batch/v1", "Job", R"("template":{)" + pod)});
+  EXPECT_EQ(job.at(0).pod.policies, own);
+}
+
+TEST(Manifest, ExtendedResourcesOfClaimsAreUndecided) {
+  const std::string spec =
+      R"("spec":{"containers":[{"name":"app","resources":{"limits":{"a.com/gpu":"1"}}}]})";
+  const std::string status =
+      R"(,"status":{"extendedResourceClaimStatus":{"resourceClaimName":"c","requestMappings":)"
+      R"([{"containerName":"app","resourceName":"a.com/gpu","requestName":"r"}]}})";
+  const auto undecided = [&](const std::string& uid) {
+    return PodsOf({R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p")" + uid + "}," + spec +
+                   status + "}"})
+        .at(0)
+        .undecided;
+  };
+  ASSERT_EQ(undecided(R"(,"uid":"u")").size(), 1U);
+  EXPECT_TRUE(undecided(R"(,"uid":"u")")[0].starts_with("status.extendedResourceClaimStatus: "));
+  EXPECT_EQ(undecided(""), Texts{});  // the API server ignores the status of a new pod
+}
+
+TEST(Manifest, ChecksTolerations) {
+  const auto faults = [](const std::string& toleration) {
+    return FaultsOf(PodText("{}", R"("tolerations":[)" + toleration + "],"));
+  };
+  EXPECT_EQ(faults(R"({"operator":"Exists"})"), Texts{});
+  EXPECT_EQ(faults(R"({"key":"k","value":"v","effect":"NoSchedule"})"), Texts{});
+  EXPECT_EQ(
+      faults(R"({"key":"k","operator":"Exists","effect":"NoExecute","tolerationSeconds":-5})"),
+      Texts{});
+  const std::string path = "spec.tolerations[0].";
+  const auto ends_with_fault = [&](const std::string& toleration, const std::string& fault) {
+    const Texts found = faults(toleration);
+    ASSERT_EQ(found.size(), 1U) << toleration;
+    EXPECT_EQ(found[0].substr(0, fault.size()), fault);
+  };
+  ends_with_fault(R"({"key":"k","operator":"Exists","foo":1})", path + "foo: unknown field");
+  ends_with_fault(R"({"key":"k","operator":"Exists","value":"v"})",
+                  path + "operator: Invalid value: \"v\": value must be empty");
+  ends_with_fault(R"({"key":"k","operator":"Exists","effect":"NoSchedule","tolerationSeconds":5})",
+                  path + "effect: Invalid value: \"NoSchedule\": effect must be 'NoExecute'");
+  ends_with_fault(R"({"key":"k","operator":"exists"})",
+                  path + "operator: Unsupported value: \"exists\": supported values: \"Equal\"");
+  ends_with_fault(R"({"key":"k","effect":"noschedule"})",
+                  path + "effect: Unsupported value: \"noschedule\"");
+  ends_with_fault(R"({"operator":"Equal","value":"v"})",
+                  path + "operator: Invalid value: \"Equal\": operator must be Exists");
+  ends_with_fault(R"({"key":"a b"})", path + "key: Invalid value: \"a b\"");
+  ends_with_fault(R"({"key":"k","value":"-"})", path + "operator: Invalid value: \"-\"");
+  ends_with_fault(R"({"key":"k","operator":"Exists","effect":"NoExecute","tolerationSeconds":"5"})",
+                  path + "tolerationSeconds: ");
+}
+
+TEST(Manifest, ChecksSchedulingGatesAndTheSystem) {
+  EXPECT_EQ(FaultsOf(PodText("{}", R"("schedulingGates":[{"name":"a.com/b"}],)")), Texts{});
+  EXPECT_EQ(
+      FaultsOf(PodText("{}", R"("schedulingGates":[{"name":"a"},{"name":"a"},{"x":1}],)")).size(),
+      3U);
+  EXPECT_EQ(PodsOf({PodText("{}", R"("os":{"name":"windows"},)")}).at(0).os, "windows");
+  EXPECT_EQ(FaultsOf(PodText("{}", R"("os":{"name":"plan9"},)")).size(), 1U);
+  EXPECT_EQ(FaultsOf(PodText("{}", R"("os":{},)")), Texts{"spec.os.name: Required value"});
+}
+
+TEST(Manifest, TheControllerLetsPodsOfADaemonSetTolerateItsTaints) {
+  const auto tolerations = [](const std::string& kind, const std::string& more) {
+    return PodsOf({ControllerText(
+                      "apps/v1", kind,
+                      R"("template":{"spec":{)" + more + R"("containers":[{"name":"app"}]}})")})
+        .at(0)
+        .tolerations;
+  };
+  EXPECT_EQ(tolerations("DaemonSet", "").size(), 6U);
+  EXPECT_EQ(tolerations("DaemonSet", R"("hostNetwork":true,)").size(), 7U);
+  const Toleration cordoned{"node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"};
+  EXPECT_EQ(tolerations("DaemonSet", "").back(), cordoned);
+  EXPECT_EQ(tolerations("Deployment", "").size(), 0U);
+}
+
+TEST(Manifest, PodsOfGvisorAndKataStayInTheSharedPool) {
+  const auto handler = [](const std::string& pod_class, const std::string& more = "") {
+    std::vector<std::string> texts = {PodText("{}", R"("runtimeClassName":")" + pod_class + "\",")};
+    if (!more.empty()) {
+      texts.push_back(R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","handler":")" + more +
+                      R"(","metadata":{"name":")" + pod_class + "\"}}");
+    }
+    return PodsOf(texts).at(0).pod.shared_pool_handler;
+  };
+  EXPECT_EQ(handler("sandboxed", "runsc"), "runsc");
+  EXPECT_EQ(handler("kata", "runc"), "");
+  EXPECT_EQ(handler("kata-qemu"), "kata-qemu");  // the usual name of the class
+  EXPECT_EQ(handler("nvidia"), "");
+  EXPECT_EQ(ReadErrorOf(R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass",)"
+                        R"("metadata":{"name":"a"}})")
+                .substr(0, 23),
+            "handler: Required value");
+}
+
+TEST(Manifest, ASuspendedJobHasNoPods) {
+  const std::string spec = std::string(R"("suspend":true,)") + kTemplate;
+  const Manifests manifests = ManifestsOf({ControllerText("batch/v1", "Job", spec)});
+  EXPECT_TRUE(manifests.workloads.empty());
+  EXPECT_EQ(manifests.skipped, Texts{"Job shop/web is suspended: it has no pods"});
+}
+
+// The API server can be newer than this program.
+TEST(Manifest, ObjectsOfTheApiServerMayHaveUnknownFields) {
+  const auto faults = [](const std::string& resources, const std::string& more,
+                         ManifestOrigin origin) {
+    Manifests manifests;
+    EXPECT_TRUE(ReadManifest(PodText(resources, more), "f", manifests, origin).ok());
+    return manifests.workloads.at(0).pod.faults.size();
+  };
+  EXPECT_EQ(faults("{}", R"("brandNew":1,)", ManifestOrigin::kFile), 1U);
+  EXPECT_EQ(faults("{}", R"("brandNew":1,)", ManifestOrigin::kApiServer), 0U);
+  EXPECT_EQ(faults(R"({"brandNew":1})", "", ManifestOrigin::kApiServer), 1U);
+}
+
 TEST(Manifest, SurvivesWrongTypesEverywhere) {
   for (const char* value : {"null", "1", "\"x\"", "[]", "{}", "[1]", "[{}]", "true"}) {
     for (const char* key : {"metadata", "spec", "status"}) {
@@ -406,7 +534,7 @@ TEST(Manifest, SurvivesWrongTypesEverywhere) {
       EXPECT_FALSE(pods->at(0).faults.empty()) << text;
     }
     for (const char* key : {"containers", "initContainers", "resources", "overhead", "tolerations",
-                            "nodeSelector", "resourceClaims", "schedulingGates"}) {
+                            "nodeSelector", "resourceClaims", "schedulingGates", "os"}) {
       Manifests manifests;
       const std::string text = std::string(R"({"apiVersion":"apps/v1","kind":"Deployment",)") +
                                R"("metadata":{"name":"d"},"spec":{"template":{"spec":{")" + key +

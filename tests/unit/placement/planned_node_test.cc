@@ -133,7 +133,6 @@ TEST(PlannedNode, CountsPodLevelRequests) {
 TEST(PlannedNode, LimitsTheNumberOfPods) {
   PlannedNode node = MakePlanned(PlanInput(), PlanConfig(), 1);
   EXPECT_EQ(TextOf(node.Place(Plain(AppPod("a", {})))), "fits");
-  EXPECT_EQ(TextOf(node.Place(Plain(AppPod("a", {})))), "fits");  // the same pod again
   EXPECT_EQ(TextOf(node.Place(Plain(AppPod("b", {})))),
             "refused by scheduler: Too many pods: 1 requested, 0 of 1 free");
 }
@@ -259,7 +258,7 @@ TEST(PlannedNode, ConsidersTaintsAndTheNodeSelector) {
     EXPECT_EQ(node.Place(pod).outcome, Outcome::kRefused) << wrong.key << wrong.op << wrong.value;
   }
   pod.tolerations = {{"gpu", "Equal", "yes", "NoSchedule"}};
-  EXPECT_EQ(TextOf(node.Place(pod)), "fits");
+  EXPECT_EQ(TextOf(node.Ask(pod)), "fits");
   pod.tolerations = {{"", "Exists", "", ""}};
   EXPECT_EQ(TextOf(node.Place(pod)), "fits");
 }
@@ -396,9 +395,31 @@ TEST(PlannedNode, KnowsPodsByTheirNames) {
   pod.pod.uid = "from-the-cluster";
   ASSERT_TRUE(node.AddRunning(pod).ok());
   EXPECT_EQ(TextOf(node.Place(Shared("a", "1"))),
-            "refused by validation: the node has another pod named default/a");
+            "refused by validation: the node has a pod named default/a");
   pod.has_unknown_overhead = true;
   EXPECT_FALSE(node.AddRunning(pod).ok());
+  // Also without the UID of the API server, as the running one.
+  const PlannedPod placed = Shared("b", "1");
+  ASSERT_TRUE(node.AddRunning(placed).ok());
+  EXPECT_EQ(TextOf(node.Place(placed)),
+            "refused by validation: the node has a pod named default/b");
+}
+
+TEST(PlannedNode, RefusesPodsOfOtherSystemsAndNodes) {
+  NodeInput input = PlanInput();
+  input.object = PlanObject();
+  input.object->name = "w";
+  PlannedNode node = MakePlanned(input);
+  PlannedPod pod = Shared("a", "1");
+  pod.os = "windows";
+  EXPECT_EQ(TextOf(node.Ask(pod)),
+            "refused by kubelet: Failed to admit pod as the OS field doesn't match node OS");
+  pod.os = "linux";
+  pod.node_name = "v";
+  EXPECT_EQ(TextOf(node.Ask(pod)),
+            "refused by scheduler: the pod is bound to node v (spec.nodeName)");
+  pod.node_name = "w";
+  EXPECT_EQ(node.Ask(pod).outcome, Outcome::kFits);
 }
 
 TEST(PlannedNode, RefusesAPodWhoseContainersCannotStart) {

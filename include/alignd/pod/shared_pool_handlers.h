@@ -9,7 +9,10 @@
 
 #include "alignd/base/result.h"
 
-namespace alignd::cri {
+namespace alignd {
+
+// gVisor and Kata, and all names that begin with one of their names and a hyphen.
+std::set<std::string> DefaultSharedPoolHandlers();
 
 // A value.
 class SharedPoolHandlers {
@@ -28,4 +31,4 @@ class SharedPoolHandlers {
 // Whether SharedPoolHandlers understands the name. Errors: kInvalidArgument: a `*` before the end.
 Result<Done> CheckHandlerName(std::string_view name);
 
-}  // namespace alignd::cri
+}  // namespace alignd

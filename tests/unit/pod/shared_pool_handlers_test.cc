@@ -1,12 +1,10 @@
-#include "cri/shared_pool_handlers.h"
+#include "alignd/pod/shared_pool_handlers.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "daemon/options.h"
-
-namespace alignd::cri {
+namespace alignd {
 namespace {
 
 TEST(SharedPoolHandlers, MatchNamesAndBeginnings) {
@@ -29,7 +27,7 @@ TEST(SharedPoolHandlers, AnyNameIsStillAName) {
 }
 
 TEST(SharedPoolHandlers, AreThoseOfGvisorAndKataByDefault) {
-  const SharedPoolHandlers handlers(daemon::Options().shared_pool_handlers);
+  const SharedPoolHandlers handlers(DefaultSharedPoolHandlers());
   for (const char* const shared :
        {"runsc", "runsc-kvm", "gvisor", "gvisor-gpu", "kata", "kata-clh"}) {
     EXPECT_TRUE(handlers.Contains(shared)) << shared;
@@ -51,4 +49,4 @@ TEST(SharedPoolHandlers, StarStandsOnlyAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace alignd::cri
+}  // namespace alignd
