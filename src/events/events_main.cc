@@ -67,7 +67,12 @@ int main(int argc, char** argv) {
     publisher.emplace(
         options->node_name,
         [&](const std::string& known_version, std::chrono::milliseconds wait) {
-          return client.GetTopology(options->node_name, known_version, wait);
+          control::v1::GetTopologyRequest request;
+          request.set_name(options->node_name);
+          request.set_known_version(known_version);
+          request.set_wait_ms(static_cast<uint32_t>(wait.count()));
+          request.set_koordinator_annotations(options->koordinator_annotations);
+          return client.GetTopology(request);
         },
         connect);
     // A thread of its own: neither waits for the other's calls of the API server.

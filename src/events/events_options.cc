@@ -36,6 +36,9 @@ void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s
   app.add_flag(
       "--topology", options.publishes_topology,
       "Publish the NodeResourceTopology object of this node for topology-aware schedulers");
+  app.add_flag("--koordinator-annotations", options.koordinator_annotations,
+               "With --topology: also the annotations from which Koordinator's scheduler knows the "
+               "CPUs of the node");
   app.add_flag("--no-events", options.no_events, "Send no Events");
   app.add_option("--log-level", options.log_level, "Level of the log")
       ->check(CLI::IsMember(std::set<std::string>{"debug", "info", "warn", "error"}))
@@ -67,6 +70,10 @@ std::optional<EventsOptions> ParseEventsOptions(int argc, const char* const* arg
     }
     if (options.no_events && !options.publishes_topology) {
       throw CLI::ValidationError("--no-events", "there is nothing to report without --topology");
+    }
+    if (options.koordinator_annotations && !options.publishes_topology) {
+      throw CLI::ValidationError("--koordinator-annotations",
+                                 "they are part of the object of --topology");
     }
   } catch (const CLI::ParseError& error) {
     exit_status = app.exit(error) == 0 ? 0 : kWrongCommandLine;

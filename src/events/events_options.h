@@ -20,7 +20,8 @@ struct EventsOptions {
   std::string control_socket;
   std::string node_name;  // of the Node object
   std::chrono::seconds interval{2};
-  bool publishes_topology = false;  // the NodeResourceTopology object too
+  bool publishes_topology = false;       // the NodeResourceTopology object too
+  bool koordinator_annotations = false;  // of that object
   bool no_events = false;
   std::string log_level = "info";
   std::string log_format = "auto";

@@ -432,6 +432,8 @@ def check_events(chart):
     for what, values, flags, rights in [
             ("events.enabled", {"events": {"enabled": True}}, [], EVENTS_RIGHTS),
             ("topology.publish", {"topology": {"publish": True}}, ["--topology", "--no-events"], TOPOLOGY_RIGHTS),
+            ("topology.koordinatorAnnotations", {"topology": {"publish": True, "koordinatorAnnotations": True}},
+             ["--topology", "--koordinator-annotations", "--no-events"], TOPOLOGY_RIGHTS),
             ("both", {"events": {"enabled": True}, "topology": {"publish": True}}, ["--topology"],
              EVENTS_RIGHTS | TOPOLOGY_RIGHTS)]:
         objects = load(chart.render(values))

@@ -9,6 +9,9 @@
     - --node-name=$(NODE_NAME)
     {{- if .Values.topology.publish }}
     - --topology
+    {{- if .Values.topology.koordinatorAnnotations }}
+    - --koordinator-annotations
+    {{- end }}
     {{- if not .Values.events.enabled }}
     - --no-events
     {{- end }}
