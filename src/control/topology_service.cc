@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alignd/noderesourcetopology/object.h"
+#include "alignd/noderesourcetopology/pod_placement.h"
 #include "sync/mutex.h"
 
 namespace alignd::control {
@@ -40,7 +41,7 @@ noderesourcetopology::KnownPods KnownPods(const ReportSources& sources,
   return pods;
 }
 
-// Sets object and version. `state` is at least as new as the pods.
+// `state` is at least as new as the pods.
 void AddObject(const ReportSources& sources, const v1::GetTopologyRequest& request,
                const admission::NodeState& state,
                const std::optional<std::vector<noderesourcetopology::PodName>>& pods,
@@ -57,7 +58,29 @@ void AddObject(const ReportSources& sources, const v1::GetTopologyRequest& reque
   }
   response.set_object(
       noderesourcetopology::ObjectJson(request.name(), sources.node, state, pods, koordinator));
-  response.set_version(std::to_string(noderesourcetopology::Xxh64(response.object())));
+}
+
+void AddPlacements(const ReportSources& sources, const admission::NodeState& state,
+                   const noderesourcetopology::KnownPods& known,
+                   v1::GetTopologyResponse& response) {
+  for (const auto& [uid, value] : noderesourcetopology::PodPlacements(sources.node, state)) {
+    const auto pod = known.find(uid);
+    if (pod == known.end() || pod->second.name.empty()) continue;
+    v1::PodPlacement& placement = *response.add_placements();
+    placement.set_uid(uid);
+    placement.set_name(pod->second.name);
+    placement.set_name_space(pod->second.name_space);
+    placement.set_value(value);
+  }
+}
+
+// Equal answers have equal versions.
+std::string VersionOf(const v1::GetTopologyResponse& response) {
+  std::string text = response.object() + response.left_out();
+  for (const v1::PodPlacement& placement : response.placements()) {
+    text += placement.SerializeAsString();
+  }
+  return std::to_string(noderesourcetopology::Xxh64(text));
 }
 
 }  // namespace
@@ -68,9 +91,14 @@ v1::GetTopologyResponse ReportTopology(const ReportSources& sources,
   const auto before = sources.allocation.snapshot();
   const auto pods = PodsWithContainers(sources, before->state);
   noderesourcetopology::KnownPods known;
-  if (request.koordinator_annotations()) known = KnownPods(sources, before->state);
+  if (request.koordinator_annotations() || request.pod_placements()) {
+    known = KnownPods(sources, before->state);
+  }
+  const auto snapshot = sources.allocation.snapshot();
   v1::GetTopologyResponse response;
-  AddObject(sources, request, sources.allocation.snapshot()->state, pods, known, response);
+  AddObject(sources, request, snapshot->state, pods, known, response);
+  if (request.pod_placements()) AddPlacements(sources, snapshot->state, known, response);
+  response.set_version(VersionOf(response));
   return response;
 }
 
@@ -138,7 +166,10 @@ TopologyService::Clock::time_point TopologyService::Look() {
       next = std::min(next, waiting.until);
       return false;
     }
-    if (!is_new) response.clear_object();
+    if (!is_new) {
+      response.clear_object();
+      response.clear_placements();
+    }
     waiting.call.answer(response.SerializeAsString());
     return true;
   });

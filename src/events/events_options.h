@@ -22,6 +22,7 @@ struct EventsOptions {
   std::chrono::seconds interval{2};
   bool publishes_topology = false;       // the NodeResourceTopology object too
   bool koordinator_annotations = false;  // of that object
+  bool kai_numa_placement = false;       // what its pods have on which NUMA node
   bool no_events = false;
   std::string log_level = "info";
   std::string log_format = "auto";

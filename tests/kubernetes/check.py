@@ -434,6 +434,9 @@ def check_events(chart):
             ("topology.publish", {"topology": {"publish": True}}, ["--topology", "--no-events"], TOPOLOGY_RIGHTS),
             ("topology.koordinatorAnnotations", {"topology": {"publish": True, "koordinatorAnnotations": True}},
              ["--topology", "--koordinator-annotations", "--no-events"], TOPOLOGY_RIGHTS),
+            ("topology.kaiNumaPlacement", {"topology": {"publish": True, "kaiNumaPlacement": True}},
+             ["--topology", "--kai-numa-placement", "--no-events"],
+             TOPOLOGY_RIGHTS | {("pods/status", ("patch",))}),
             ("both", {"events": {"enabled": True}, "topology": {"publish": True}}, ["--topology"],
              EVENTS_RIGHTS | TOPOLOGY_RIGHTS)]:
         objects = load(chart.render(values))

@@ -1,8 +1,10 @@
 #include "alignd/noderesourcetopology/koordinator.h"
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
+
+#include "core/noderesourcetopology/pod_cpus.h"
 
 namespace alignd::noderesourcetopology {
 namespace {
@@ -49,16 +51,6 @@ std::string TopologyText(const Machine& machine, const CpuSet& offline) {
                                   {"node", row.numa}});
   }
   return TextOf(topology);
-}
-
-// All CPUs that are a pod's, also those that are offline: they are its own when they come back. By
-// UID.
-std::map<std::string, CpuSet> CpusOfPods(const cpumanager::CpuState& state) {
-  std::map<std::string, CpuSet> cpus;
-  for (const auto& [uid, containers] : state.assignments) cpus[uid] = state.HeldBy(uid);
-  for (const auto& [uid, of_pod] : state.pods) cpus[uid] |= of_pod;
-  for (const auto& [key, withheld] : state.withheld) cpus[key.pod_uid] |= withheld;
-  return cpus;
 }
 
 // "null" without pods, as koordlet writes it.

@@ -138,11 +138,13 @@ TEST(Koordinator, NamesCpusThatAreWithheld) {
 
 // Numbers of lscpu, in 16 bits, whatever the kernel's ids are.
 TEST(Koordinator, NumbersCoresAndSocketsFromZero) {
-  std::vector<Cpu> rows;
-  for (const Cpu& row : SmallMachine().cpu_rows()) {
-    rows.push_back({row.cpu, row.core + 70'000, row.socket * 36'000 + 1'000, row.numa, row.uncore});
+  const Machine small = SmallMachine();
+  std::vector<Cpu> rows = small.cpu_rows();
+  for (Cpu& row : rows) {
+    row.core += 70'000;
+    row.socket = row.socket * 36'000 + 1'000;
   }
-  const Machine machine = MachineOrDie(Machine::Make(rows, SmallMachine().numa()), "large ids");
+  const Machine machine = MachineOrDie(Machine::Make(rows, small.numa()), "large ids");
   const admission::Node node = NodeOf(StaticConfig(), machine);
   const admission::NodeState state = admission::NodeState::Initial(node);
   const KoordinatorView view = ViewOf(ObjectOf(node, state));

@@ -12,6 +12,9 @@
     {{- if .Values.topology.koordinatorAnnotations }}
     - --koordinator-annotations
     {{- end }}
+    {{- if .Values.topology.kaiNumaPlacement }}
+    - --kai-numa-placement
+    {{- end }}
     {{- if not .Values.events.enabled }}
     - --no-events
     {{- end }}
