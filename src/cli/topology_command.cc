@@ -83,8 +83,9 @@ Result<int> ShowObject(const TopologyOptions& options, std::ostream& out) {
 Result<int> ShowTopology(const TopologyOptions& options, std::ostream& out) {
   if (IsObject(options.output)) return ShowObject(options, out);
   const ObjectOptions& object = options.object;
-  if (!object.name.empty() || !object.config.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "--node-name and --config are for an object",
+  if (!object.name.empty() || !object.config.empty() || object.koordinator_annotations) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--node-name, --config and --koordinator-annotations are for an object",
                  "add -o nrt or -o nrt-yaml, or leave them out"};
   }
   Result<Shown> shown = Look(options);
@@ -110,6 +111,9 @@ void AddObjectOptions(CLI::App& command, CLI::Option& root, ObjectOptions& optio
                   "With -o nrt: the node without containers, with this KubeletConfiguration, "
                   "instead of what alignd has assigned")
       ->type_name("FILE");
+  command.add_flag("--koordinator-annotations", options.koordinator_annotations,
+                   "With -o nrt: also the annotations from which Koordinator's scheduler knows the "
+                   "CPUs of the node");
   command
       .add_option("--node", options.node,
                   "Show this node instead of this machine: JSON, as `alignctl topology -o json` "

@@ -47,7 +47,13 @@ Result<std::string> BareObject(const std::string& name, const ObjectOptions& opt
     added.devices.insert(devices.begin(), devices.end());
   }
   // No pod is known to be absent: there is no fingerprint.
-  return noderesourcetopology::ObjectJson(name, *node, state, std::nullopt);
+  noderesourcetopology::Annotations koordinator;
+  if (options.koordinator_annotations) {
+    auto made = noderesourcetopology::KoordinatorAnnotations(*node, state, {});
+    if (!made.ok()) return made.error();
+    koordinator = *std::move(made);
+  }
+  return noderesourcetopology::ObjectJson(name, *node, state, std::nullopt, koordinator);
 }
 
 }  // namespace
@@ -66,7 +72,10 @@ Result<scenario::NodeDescription> ReadDescription(const std::string& file) {
 Result<std::string> TopologyObject(const ObjectOptions& options) {
   const std::string name = options.name.empty() ? host::DefaultNodeName() : options.name;
   if (options.is_bare) return BareObject(name, options);
-  const auto answer = control::ControlClient(options.socket).GetTopology(name);
+  control::v1::GetTopologyRequest request;
+  request.set_name(name);
+  request.set_koordinator_annotations(options.koordinator_annotations);
+  const auto answer = control::ControlClient(options.socket).GetTopology(request);
   if (!answer.ok()) {
     Error error = answer.error();
     if (error.code == ErrorCode::kUnavailable) {
@@ -74,6 +83,8 @@ Result<std::string> TopologyObject(const ObjectOptions& options) {
     }
     return error;
   }
+  if (!answer->left_out().empty())
+    return Error{ErrorCode::kInvalidArgument, answer->left_out(), {}};
   return answer->object();
 }
 

@@ -16,6 +16,7 @@ struct ObjectOptions {
   std::string root = "/";
   std::string node;    // a file as ReadDescription, instead of the machine at `root`
   std::string config;  // KubeletConfiguration; empty: the defaults
+  bool koordinator_annotations = false;
 };
 
 // A node in JSON or YAML, with its devices, or lstopo's XML. Errors: it cannot be read or is none
@@ -23,7 +24,7 @@ struct ObjectOptions {
 Result<scenario::NodeDescription> ReadDescription(const std::string& file);
 
 // The object in JSON. Errors: of control::ControlClient; or the machine or the configuration cannot
-// be read, or do not match.
+// be read, or do not match; or Koordinator's annotations would be too large.
 Result<std::string> TopologyObject(const ObjectOptions& options);
 
 }  // namespace alignd::cli

@@ -120,22 +120,24 @@ Result<v1::GetConfigResponse> ControlClient::GetConfig() const {
                                                           &v1::Control::Stub::GetConfig, {});
 }
 
-Result<v1::GetTopologyResponse> ControlClient::GetTopology(const std::string& name,
-                                                           const std::string& known_version,
-                                                           std::chrono::milliseconds wait) const {
-  v1::GetTopologyRequest request;
-  request.set_name(name);
-  request.set_known_version(known_version);
-  request.set_wait_ms(static_cast<uint32_t>(wait.count()));
+Result<v1::GetTopologyResponse> ControlClient::GetTopology(
+    const v1::GetTopologyRequest& request) const {
   const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(endpoint_);
   if (!channel.ok()) return channel.error();
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + timeout_ + wait);
+  context.set_deadline(std::chrono::system_clock::now() + timeout_ +
+                       std::chrono::milliseconds(request.wait_ms()));
   v1::GetTopologyResponse response;
   const grpc::Status status =
       rpc::CallUnaryAndWait(*channel, &context, kGetTopology, request, &response);
-  if (status.ok()) return response;
-  return Explained(status, endpoint_, option_);
+  if (!status.ok()) return Explained(status, endpoint_, option_);
+  // An alignd of before does not know the member of the request.
+  if (request.koordinator_annotations() && !response.koordinator_annotations() &&
+      response.left_out().empty()) {
+    return Error{ErrorCode::kInvalidArgument, "this alignd makes no annotations of Koordinator",
+                 "update alignd, or leave --koordinator-annotations out"};
+  }
+  return response;
 }
 
 Result<v1::ChangeResponse> ControlClient::PlanChange(const v1::ChangeRequest& request) const {

@@ -41,12 +41,11 @@ class ControlClient {
   // Errors: as GetStatus, without kCorrupt.
   Result<v1::GetConfigResponse> GetConfig() const;
 
-  // The topology object of the node, named `name`. With `known_version`, of an answer before:
-  // returns at once if there is another object, else when there is one, or without an object after
-  // `wait`. Errors: as GetStatus, without kCorrupt.
-  Result<v1::GetTopologyResponse> GetTopology(
-      const std::string& name, const std::string& known_version = {},
-      std::chrono::milliseconds wait = std::chrono::milliseconds(0)) const;
+  // The topology object of the node that the request names. With a known version, of an answer
+  // before: returns at once if there is another object, else when there is one, or without an
+  // object after the wait. Errors: as GetStatus, without kCorrupt; kInvalidArgument if that alignd
+  // makes no annotations of Koordinator.
+  Result<v1::GetTopologyResponse> GetTopology(const v1::GetTopologyRequest& request) const;
 
   // Errors: as GetStatus, without kCorrupt; kInvalidArgument if alignd would not start with it.
   Result<v1::ChangeResponse> PlanChange(const v1::ChangeRequest& request) const;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alignd/noderesourcetopology/object.h"
+#include "alignd/noderesourcetopology/pod_placement.h"
 #include "sync/mutex.h"
 
 namespace alignd::control {
@@ -23,16 +24,81 @@ std::optional<std::vector<noderesourcetopology::PodName>> PodsWithContainers(
   return pods;
 }
 
+// As far as they are known.
+noderesourcetopology::KnownPods KnownPods(const ReportSources& sources,
+                                          const admission::NodeState& state) {
+  noderesourcetopology::KnownPods pods;
+  for (const auto& [uid, name] : AllPodNames(sources)) {
+    const size_t slash = name.find('/');
+    if (slash == std::string::npos) continue;
+    pods[uid] = {
+        .name_space = name.substr(0, slash), .name = name.substr(slash + 1), .decided = {}};
+  }
+  if (!sources.running) return pods;
+  for (const auto& pod : sources.running(admission::PodsIn(state))) {
+    pods[pod.uid].decided = pod.decided;
+  }
+  return pods;
+}
+
+// `state` is at least as new as the pods.
+void AddObject(const ReportSources& sources, const v1::GetTopologyRequest& request,
+               const admission::NodeState& state,
+               const std::optional<std::vector<noderesourcetopology::PodName>>& pods,
+               const noderesourcetopology::KnownPods& known, v1::GetTopologyResponse& response) {
+  noderesourcetopology::Annotations koordinator;
+  if (request.koordinator_annotations()) {
+    auto made = noderesourcetopology::KoordinatorAnnotations(sources.node, state, known);
+    response.set_koordinator_annotations(made.ok());
+    if (made.ok()) {
+      koordinator = *std::move(made);
+    } else {
+      response.set_left_out(made.error().Text());
+    }
+  }
+  response.set_object(
+      noderesourcetopology::ObjectJson(request.name(), sources.node, state, pods, koordinator));
+}
+
+void AddPlacements(const ReportSources& sources, const admission::NodeState& state,
+                   const noderesourcetopology::KnownPods& known,
+                   v1::GetTopologyResponse& response) {
+  for (const auto& [uid, value] : noderesourcetopology::PodPlacements(sources.node, state)) {
+    const auto pod = known.find(uid);
+    if (pod == known.end() || pod->second.name.empty()) continue;
+    v1::PodPlacement& placement = *response.add_placements();
+    placement.set_uid(uid);
+    placement.set_name(pod->second.name);
+    placement.set_name_space(pod->second.name_space);
+    placement.set_value(value);
+  }
+}
+
+// Equal answers have equal versions.
+std::string VersionOf(const v1::GetTopologyResponse& response) {
+  std::string text = response.object() + response.left_out();
+  for (const v1::PodPlacement& placement : response.placements()) {
+    text += placement.SerializeAsString();
+  }
+  return std::to_string(noderesourcetopology::Xxh64(text));
+}
+
 }  // namespace
 
-v1::GetTopologyResponse ReportTopology(const ReportSources& sources, const std::string& name) {
+v1::GetTopologyResponse ReportTopology(const ReportSources& sources,
+                                       const v1::GetTopologyRequest& request) {
   // The pods first: of a pod among them, the state is at least as new.
   const auto before = sources.allocation.snapshot();
   const auto pods = PodsWithContainers(sources, before->state);
+  noderesourcetopology::KnownPods known;
+  if (request.koordinator_annotations() || request.pod_placements()) {
+    known = KnownPods(sources, before->state);
+  }
   const auto snapshot = sources.allocation.snapshot();
   v1::GetTopologyResponse response;
-  response.set_object(noderesourcetopology::ObjectJson(name, sources.node, snapshot->state, pods));
-  response.set_version(std::to_string(noderesourcetopology::Xxh64(response.object())));
+  AddObject(sources, request, snapshot->state, pods, known, response);
+  if (request.pod_placements()) AddPlacements(sources, snapshot->state, known, response);
+  response.set_version(VersionOf(response));
   return response;
 }
 
@@ -75,7 +141,7 @@ service::Method TopologyService::Method() {
 void TopologyService::Get(service::Call call) {
   v1::GetTopologyRequest request;
   if (!service::ReadRequest(call, request)) return;
-  const v1::GetTopologyResponse response = ReportTopology(sources_, request.name());
+  const v1::GetTopologyResponse response = ReportTopology(sources_, request);
   if (response.version() != request.known_version() || request.wait_ms() == 0) {
     return call.answer(response.SerializeAsString());
   }
@@ -85,8 +151,7 @@ void TopologyService::Get(service::Call call) {
   }
   const auto wait =
       std::min<Clock::duration>(std::chrono::milliseconds(request.wait_ms()), kMaxWait);
-  waiting_.push_back(
-      {std::move(call), request.name(), request.known_version(), Clock::now() + wait});
+  waiting_.push_back({std::move(call), std::move(request), Clock::now() + wait});
   look_.RunSoon();
 }
 
@@ -95,13 +160,16 @@ TopologyService::Clock::time_point TopologyService::Look() {
   Clock::time_point next = now + kBetweenLooks;
   std::erase_if(waiting_, [&](Waiting& waiting) {
     if (waiting.call.IsCancelled()) return true;
-    v1::GetTopologyResponse response = ReportTopology(sources_, waiting.name);
-    const bool is_new = response.version() != waiting.known_version;
+    v1::GetTopologyResponse response = ReportTopology(sources_, waiting.request);
+    const bool is_new = response.version() != waiting.request.known_version();
     if (!is_new && now < waiting.until) {
       next = std::min(next, waiting.until);
       return false;
     }
-    if (!is_new) response.clear_object();
+    if (!is_new) {
+      response.clear_object();
+      response.clear_placements();
+    }
     waiting.call.answer(response.SerializeAsString());
     return true;
   });

@@ -23,9 +23,10 @@ using Follow = std::function<void(std::function<void()> changed)>;
 
 inline constexpr char kGetTopology[] = "/alignd.control.v1.Topology/Get";
 
-// The object and its version. Pods whose containers have not been created yet are not in its
-// fingerprint: what they are assigned may not be in the state yet.
-v1::GetTopologyResponse ReportTopology(const ReportSources& sources, const std::string& name);
+// The object of the request, and its version. Pods whose containers have not been created yet are
+// not in its fingerprint: what they are assigned may not be in the state yet.
+v1::GetTopologyResponse ReportTopology(const ReportSources& sources,
+                                       const v1::GetTopologyRequest& request);
 
 // Waiting calls block no thread.
 class TopologyService {
@@ -51,8 +52,7 @@ class TopologyService {
   using Clock = std::chrono::steady_clock;
   struct Waiting {
     service::Call call;
-    std::string name;
-    std::string known_version;
+    v1::GetTopologyRequest request;
     Clock::time_point until;
   };
   class Changes;

@@ -18,6 +18,7 @@
 #include "daemon/command_line.h"
 #include "daemon/log_sinks.h"
 #include "events/events_options.h"
+#include "events/placement_publisher.h"
 #include "events/reporter.h"
 #include "events/topology_publisher.h"
 
@@ -61,19 +62,35 @@ int main(int argc, char** argv) {
   if (const auto call = connect(); !call.ok()) {
     spdlog::warn("nothing can be reported: {}", call.error().Text());
   }
+  const auto get_topology = [&](const std::string& known_version, std::chrono::milliseconds wait,
+                                bool pod_placements) {
+    control::v1::GetTopologyRequest request;
+    request.set_name(options->node_name);
+    request.set_known_version(known_version);
+    request.set_wait_ms(static_cast<uint32_t>(wait.count()));
+    request.set_koordinator_annotations(options->koordinator_annotations);
+    request.set_pod_placements(pod_placements);
+    return client.GetTopology(request);
+  };
+  // Threads of their own: none waits for another's calls of the API server.
   std::optional<events::TopologyPublisher> publisher;
   std::thread publishing;
   if (options->publishes_topology) {
     publisher.emplace(
         options->node_name,
-        [&](const std::string& known_version, std::chrono::milliseconds wait) {
-          return client.GetTopology(options->node_name, known_version, wait);
-        },
-        connect);
+        [&](const auto& known, auto wait) { return get_topology(known, wait, false); }, connect);
     if (options->wakes_scheduler) publisher->WakeScheduler();
-    // A thread of its own: neither waits for the other's calls of the API server.
     publishing = std::thread([&publisher] {
       for (;;) std::this_thread::sleep_for(publisher->Step());
+    });
+  }
+  std::optional<events::PlacementPublisher> placements;
+  std::thread placing;
+  if (options->kai_numa_placement) {
+    placements.emplace(
+        [&](const auto& known, auto wait) { return get_topology(known, wait, true); }, connect);
+    placing = std::thread([&placements] {
+      for (;;) std::this_thread::sleep_for(placements->Step());
     });
   }
   events::Reporter reporter(

@@ -40,6 +40,12 @@ void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s
                "With --topology: mark the Node after a change in which something has become free, "
                "so that kube-scheduler asks its extenders again about waiting pods")
       ->needs("--topology");
+  app.add_flag("--koordinator-annotations", options.koordinator_annotations,
+               "With --topology: also the annotations from which Koordinator's scheduler knows the "
+               "CPUs of the node");
+  app.add_flag("--kai-numa-placement", options.kai_numa_placement,
+               "With --topology: also write on each pod what it has on which NUMA node, for "
+               "KAI-Scheduler");
   app.add_flag("--no-events", options.no_events, "Send no Events");
   app.add_option("--log-level", options.log_level, "Level of the log")
       ->check(CLI::IsMember(std::set<std::string>{"debug", "info", "warn", "error"}))
@@ -71,6 +77,19 @@ std::optional<EventsOptions> ParseEventsOptions(int argc, const char* const* arg
     }
     if (options.no_events && !options.publishes_topology) {
       throw CLI::ValidationError("--no-events", "there is nothing to report without --topology");
+    }
+    if (options.koordinator_annotations && !options.publishes_topology) {
+      throw CLI::ValidationError("--koordinator-annotations",
+                                 "they are part of the object of --topology");
+    }
+    if (options.kai_numa_placement && !options.publishes_topology) {
+      throw CLI::ValidationError("--kai-numa-placement",
+                                 "KAI-Scheduler needs the object of --topology too");
+    }
+    if (options.kai_numa_placement && options.koordinator_annotations) {
+      throw CLI::ValidationError("--kai-numa-placement",
+                                 "the object for --koordinator-annotations has other allocatable "
+                                 "CPUs than KAI-Scheduler expects; leave one of the two out");
     }
   } catch (const CLI::ParseError& error) {
     exit_status = app.exit(error) == 0 ? 0 : kWrongCommandLine;

@@ -20,8 +20,10 @@ struct EventsOptions {
   std::string control_socket;
   std::string node_name;  // of the Node object
   std::chrono::seconds interval{2};
-  bool publishes_topology = false;
-  bool wakes_scheduler = false;  // the NodeResourceTopology object too
+  bool publishes_topology = false;       // the NodeResourceTopology object too
+  bool wakes_scheduler = false;          // by an annotation of the Node
+  bool koordinator_annotations = false;  // of that object
+  bool kai_numa_placement = false;       // what its pods have on which NUMA node
   bool no_events = false;
   std::string log_level = "info";
   std::string log_format = "auto";

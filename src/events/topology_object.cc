@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "alignd/base/quantity.h"
 #include "alignd/noderesourcetopology/object.h"
@@ -24,15 +25,37 @@ Json ObjectIn(const Json& object, const char* key) {
   return found != object.end() && found->is_object() ? *found : Json::object();
 }
 
-Json FingerprintOf(const Json& object) {
-  const Json annotations = ObjectIn(ObjectIn(object, "metadata"), "annotations");
-  const auto found = annotations.find(kFingerprint);
-  return found == annotations.end() ? Json() : *found;
-}
-
 Json FieldOf(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return found == object.end() ? Json() : *found;
+}
+
+Json AttributeOf(const Json& object, const char* name) {
+  const Json attributes = FieldOf(object, "attributes");
+  for (const Json& attribute : attributes) {
+    if (FieldOf(attribute, "name") == name) return FieldOf(attribute, "value");
+  }
+  return {};
+}
+
+// The names of the annotations that are alignd's in this object.
+std::vector<std::string> OwnAnnotations(const Json& object) {
+  std::vector<std::string> names = {kFingerprint};
+  if (!AttributeOf(object, noderesourcetopology::kKoordinatorAttribute).is_null()) {
+    const auto& koordinator = noderesourcetopology::kKoordinatorAnnotations;
+    names.insert(names.end(), koordinator.begin(), koordinator.end());
+  }
+  return names;
+}
+
+// Those of alignd that the object has.
+Json OwnAnnotationsIn(const Json& object) {
+  const Json annotations = ObjectIn(ObjectIn(object, "metadata"), "annotations");
+  Json own = Json::object();
+  for (const std::string& name : OwnAnnotations(object)) {
+    if (const Json value = FieldOf(annotations, name.c_str()); !value.is_null()) own[name] = value;
+  }
+  return own;
 }
 
 Error NoObject(const std::string& whose) {
@@ -92,14 +115,13 @@ Result<std::string> ReplacementOf(const std::string& wanted, const std::string& 
   if (!own.is_object()) return NoObject("alignd");
   Json body = Parsed(existing);
   if (ObjectIn(body, "metadata").empty()) return NoObject("the API server");
+  const std::vector<std::string> replaced = OwnAnnotations(body);
   for (const char* const field : kOwnFields) body[field] = FieldOf(own, field);
   Json& metadata = body["metadata"];
   metadata.erase("managedFields");
   Json annotations = ObjectIn(metadata, "annotations");
-  annotations.erase(kFingerprint);
-  if (const Json fingerprint = FingerprintOf(own); !fingerprint.is_null()) {
-    annotations[kFingerprint] = fingerprint;
-  }
+  for (const std::string& name : replaced) annotations.erase(name);
+  annotations.update(OwnAnnotationsIn(own));
   metadata["annotations"] = annotations;
   AddOwner(node, metadata);
   return TextOf(body);
@@ -111,7 +133,7 @@ bool SaysTheSame(const std::string& one, const std::string& other) {
   for (const char* const field : kOwnFields) {
     if (FieldOf(a, field) != FieldOf(b, field)) return false;
   }
-  return FingerprintOf(a) == FingerprintOf(b);
+  return OwnAnnotationsIn(a) == OwnAnnotationsIn(b);
 }
 
 bool HasMoreFree(const std::string& before, const std::string& after) {
@@ -125,13 +147,8 @@ bool HasMoreFree(const std::string& before, const std::string& after) {
 }
 
 std::string PolicyIn(const std::string& object) {
-  const Json attributes = FieldOf(Parsed(object), "attributes");
-  for (const Json& attribute : attributes) {
-    if (FieldOf(attribute, "name") != noderesourcetopology::kPolicyAttribute) continue;
-    const Json value = FieldOf(attribute, "value");
-    if (value.is_string()) return value.get<std::string>();
-  }
-  return "none named";
+  const Json policy = AttributeOf(Parsed(object), noderesourcetopology::kPolicyAttribute);
+  return policy.is_string() ? policy.get<std::string>() : "none named";
 }
 
 }  // namespace alignd::events

@@ -15,15 +15,18 @@ namespace alignd::events {
 Result<std::string> CreationOf(const std::string& wanted, const std::string& node);
 
 // The body that makes `existing`, the API server's object, the wanted one: it keeps the resource
-// version, labels, owners, and the annotations of others. `node`: as for CreationOf; it becomes one
-// more owner. Errors: kCorrupt if one is no object.
+// version, labels, owners, and the annotations of others. Koordinator's annotations are alignd's if
+// one of the objects says so (noderesourcetopology::kKoordinatorAttribute): without the option,
+// those that alignd has written go, and those of koordlet stay. `node`: as for CreationOf; it
+// becomes one more owner. Errors: kCorrupt if one is no object.
 Result<std::string> ReplacementOf(const std::string& wanted, const std::string& existing,
                                   const std::string& node = {});
 
 // Whether a Node is among its owners.
 bool HasNodeAsOwner(const std::string& object);
 
-// Whether both say the same: policies, attributes, zones and the fingerprint of the pods.
+// Whether both say the same: policies, attributes, zones, the fingerprint of the pods, and alignd's
+// annotations for Koordinator.
 bool SaysTheSame(const std::string& one, const std::string& other);
 
 // Whether a zone of `after` has more of a resource available than that of `before`; also if

@@ -39,6 +39,7 @@ milliseconds TopologyPublisher::Step() {
     is_to_mark_ = is_to_mark_ || (wakes_scheduler_ && HasMoreFree(wanted_, answer->object()));
     wanted_ = answer->object();
     version_ = answer->version();
+    NoteLeftOut(answer->left_out());
   }
   if (const Clock::time_point now = now_(); IsDue(now)) Write(now);
   return answer.ok() ? kBetweenWrites : milliseconds(kFirstPause);
@@ -265,6 +266,16 @@ void TopologyPublisher::NoteAlignd(const Error* error) {
   }
   if (text.empty() && !alignd_failure_.empty()) spdlog::info("alignd's topology is known again");
   alignd_failure_ = text;
+}
+
+void TopologyPublisher::NoteLeftOut(const std::string& why) {
+  if (!why.empty() && why != left_out_) {
+    spdlog::warn("KoordinatorAnnotationsLeftOut: the object is published without them: {}", why);
+  }
+  if (why.empty() && !left_out_.empty()) {
+    spdlog::info("the object has Koordinator's annotations again");
+  }
+  left_out_ = why;
 }
 
 }  // namespace alignd::events

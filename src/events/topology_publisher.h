@@ -89,6 +89,7 @@ class TopologyPublisher {
   void NoteForeign();
   void Note(const Attempt& attempt, Clock::time_point now);
   void NoteAlignd(const Error* error);
+  void NoteLeftOut(const std::string& why);
   static Failure FailureOf(const ApiAnswer& answer, const std::string& verb,
                            const std::string& object = "the object");
 
@@ -112,6 +113,7 @@ class TopologyPublisher {
   std::chrono::seconds pause_ = kFirstPause;
   std::string failure_;         // the last one, which is not over; empty: none
   std::string alignd_failure_;  // likewise
+  std::string left_out_;        // why `wanted_` is without Koordinator's annotations
   bool has_named_foreign_ = false;
   bool wakes_scheduler_ = false;
   bool is_to_mark_ = false;  // something has become free since the Node was marked

@@ -36,13 +36,15 @@ std::optional<std::string> ContainerRegistry::SandboxNamed(
 }
 
 void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid,
-                                   std::string name, std::string handler, CpuSharing sharing) {
+                                   std::string name, std::string handler,
+                                   const PodPolicies& policies) {
   const MutexLock lock(mutex_);
   sandboxes_[id] = {.pod_uid = PodUidOr(pod_uid, id),
                     .name = std::move(name),
                     .stopped = std::nullopt,
                     .handler = std::move(handler),
-                    .sharing = std::move(sharing)};
+                    .sharing = policies.sharing,
+                    .decided = policies.cpuset};
   added_since_.insert(id);
 }
 
@@ -130,6 +132,7 @@ std::vector<ContainerRegistry::Pod> ContainerRegistry::Pods(
     if (sandbox.stopped && !holding.contains(sandbox.pod_uid)) continue;
     Pod& pod = pods[sandbox.pod_uid];
     pod.uid = sandbox.pod_uid;
+    if (!sandbox.decided.empty()) pod.decided = sandbox.decided;
     const size_t slash = sandbox.name.find('/');
     if (slash == std::string::npos) continue;
     pod.name_space = sandbox.name.substr(0, slash);

@@ -28,6 +28,7 @@ struct RuntimeListing {
     std::string handler{};   // the runtime handler; empty: the runtime's default
     PodPolicies policies{};  // that its annotations ask for, and that outlast the admission
     int64_t created_at = 0;  // in nanoseconds since 1970
+    CpuSet decided{};        // the CPUs of its annotation resource-status
   };
   struct Container {
     std::string id;
@@ -68,10 +69,10 @@ class ContainerRegistry {
   std::optional<std::string> ContainerNamed(const std::string& id_or_beginning) const;
   std::optional<std::string> SandboxNamed(const std::string& id_or_beginning) const;
 
-  // `name`: namespace/name of the pod. `handler`: the runtime handler. `sharing`: whether its
-  // containers ask for shared CPUs.
+  // `name`: namespace/name of the pod. `handler`: the runtime handler. `policies`: what its
+  // annotations ask for.
   void AddSandbox(const std::string& id, const std::string& pod_uid, std::string name = {},
-                  std::string handler = {}, CpuSharing sharing = {});
+                  std::string handler = {}, const PodPolicies& policies = {});
   // The runtime has stopped the sandbox, so its containers no longer run. Containers of a pod
   // without another sandbox are forgotten. The pod keeps its assignment until another pod needs it
   // or some time has passed: a kubelet that replaces a sandbox stops the old one first.
@@ -95,6 +96,7 @@ class ContainerRegistry {
     std::string name;
     std::string name_space;
     std::set<std::string> containers;  // by name; those that have not ended
+    CpuSet decided = {};               // the CPUs of its annotation resource-status
   };
   // The pods with a running sandbox, by UID. Of the `holding` ones also those whose sandboxes have
   // all stopped.
@@ -253,6 +255,7 @@ class ContainerRegistry {
     Stopping stopping = {};
     std::string handler = {};
     CpuSharing sharing = {};
+    CpuSet decided = {};  // as Pod's
   };
   struct BeforeApply {
     CpuSet footprint;

@@ -94,6 +94,16 @@ PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   return policies;
 }
 
+// What a scheduler has decided; empty: nothing, or nothing that can be read.
+CpuSet DecidedCpus(const v1::PodSandbox& sandbox) {
+  const auto found = sandbox.annotations().find(std::string(kResourceStatusAnnotation));
+  PodPolicies read;
+  if (found != sandbox.annotations().end()) {
+    ReadPodPolicies(kResourceStatusAnnotation, found->second, read);
+  }
+  return read.cpuset;
+}
+
 // Ids stay as they are: the runtime is called with them. UIDs and names go into state files,
 // reports and the log. A sandbox whose pod has a UID or a name that is no text was not created
 // through alignd.
@@ -103,10 +113,11 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
   std::map<std::string, RuntimeListing::Sandbox> sandbox_of;
   for (const v1::PodSandbox& sandbox : sandboxes.items()) {
     const std::string uid = Escaped(PodUidOr(sandbox.metadata().uid(), sandbox.id()));
-    listing.sandboxes.push_back(
-        {sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
-         Escaped(sandbox.metadata().name()), Escaped(sandbox.metadata().namespace_()),
-         Escaped(sandbox.runtime_handler()), PoliciesOf(sandbox), sandbox.created_at()});
+    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
+                                 Escaped(sandbox.metadata().name()),
+                                 Escaped(sandbox.metadata().namespace_()),
+                                 Escaped(sandbox.runtime_handler()), PoliciesOf(sandbox),
+                                 sandbox.created_at(), DecidedCpus(sandbox)});
     sandbox_of[sandbox.id()] = listing.sandboxes.back();
   }
   MarkedContainers marked;

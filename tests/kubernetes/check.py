@@ -435,6 +435,11 @@ def check_events(chart):
             ("topology.wakeScheduler", {"topology": {"publish": True, "wakeScheduler": True}},
              ["--topology", "--wake-scheduler", "--no-events"],
              TOPOLOGY_RIGHTS - {("nodes", ("get",))} | {("nodes", ("get", "patch"))}),
+            ("topology.koordinatorAnnotations", {"topology": {"publish": True, "koordinatorAnnotations": True}},
+             ["--topology", "--koordinator-annotations", "--no-events"], TOPOLOGY_RIGHTS),
+            ("topology.kaiNumaPlacement", {"topology": {"publish": True, "kaiNumaPlacement": True}},
+             ["--topology", "--kai-numa-placement", "--no-events"],
+             TOPOLOGY_RIGHTS | {("pods/status", ("patch",))}),
             ("both", {"events": {"enabled": True}, "topology": {"publish": True}}, ["--topology"],
              EVENTS_RIGHTS | TOPOLOGY_RIGHTS)]:
         objects = load(chart.render(values))

@@ -11,6 +11,7 @@
 #include "alignd/noderesourcetopology/object.h"
 #include "alignd/noderesourcetopology/zones.h"
 #include "core/crowded_node.h"
+#include "core/koordinator_view.h"
 
 namespace alignd::noderesourcetopology {
 namespace {
@@ -95,6 +96,32 @@ void ExpectMemory(const CrowdedNode& crowded, const std::vector<Zone>& zones) {
   }
 }
 
+// Koordinator's scheduler finds those CPUs free that are free, and knows where they are.
+void ExpectKoordinatorsView(const CrowdedNode& crowded) {
+  const auto annotations = KoordinatorAnnotations(crowded.node, crowded.state, {});
+  ASSERT_TRUE(annotations.ok()) << annotations.error().Text();
+  const KoordinatorView view =
+      ViewOf(ObjectJson("n", crowded.node, crowded.state, std::nullopt, *annotations));
+  const Machine& machine = crowded.node.machine;
+  const CpuSet online = machine.cpus() - crowded.state.cpu.offline;
+  const CpuSet reserved = crowded.node.cpu ? crowded.node.cpu->reserved : CpuSet();
+  const CpuSet assigned = AssignedCpus(crowded.state);
+  ASSERT_EQ(view.cpus, online);
+  ASSERT_EQ(view.available, online - reserved - assigned);
+  const CpuSet pool =
+      crowded.node.cpu ? crowded.node.cpu->Managed(machine) - assigned : machine.cpus();
+  ASSERT_EQ(view.pool, pool & online);
+  for (const CpuGroup& core : machine.cores()) {
+    std::set<std::tuple<int, int, int>> places;
+    for (const int cpu : core.cpus& online) places.insert(view.places.at(cpu));
+    ASSERT_LE(places.size(), static_cast<size_t>(machine.NumaOf(core.cpus).Count()));
+  }
+  for (const auto& [id, cpus] : view.cpus_of_zone) {
+    const CpuSet& of_zone = machine.CpusInNuma(*machine.NumaPosition(id));
+    ASSERT_EQ(cpus, (of_zone & view.available).Count()) << id;
+  }
+}
+
 TEST(NrtProperty, AvailableIsAllocatableWithoutWhatIsAssigned) {
   Random random;
   const int runs = Iterations(150);
@@ -110,6 +137,7 @@ TEST(NrtProperty, AvailableIsAllocatableWithoutWhatIsAssigned) {
       const std::vector<Zone> zones = Zones(crowded.node, crowded.state);
       ExpectCpusAndDevices(crowded, zones);
       ExpectMemory(crowded, zones);
+      ExpectKoordinatorsView(crowded);
       if (HasFatalFailure()) return;
     }
     // Once all pods have gone, and all CPUs are online, the object is that of the empty node.

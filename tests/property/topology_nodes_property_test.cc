@@ -138,8 +138,13 @@ PlannedNode FromObjects(const admission::Node& node, const admission::NodeState&
                         const NodeObject& as_node, const std::vector<BoundPod>& bound) {
   std::vector<noderesourcetopology::PodName> names;
   for (const BoundPod& pod : bound) names.emplace_back(pod.pod.pod.name_space, pod.pod.pod.name);
+  // Every second one is for Koordinator too: that makes no difference here.
+  noderesourcetopology::Annotations koordinator;
+  if (bound.size() % 2 == 1) {
+    koordinator = noderesourcetopology::KoordinatorAnnotations(node, state, {}).value();
+  }
   const Result<TopologyObject> object =
-      ReadTopologyObject(noderesourcetopology::ObjectJson("w", node, state, names));
+      ReadTopologyObject(noderesourcetopology::ObjectJson("w", node, state, names, koordinator));
   EXPECT_TRUE(object.ok()) << object.error().Text();
   Result<FleetNode> made = NodeOfObjects(*object, as_node, bound, "");
   EXPECT_TRUE(made.ok()) << made.error().Text();

@@ -9,6 +9,7 @@
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
+#include "alignd/noderesourcetopology/koordinator.h"
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
 
 namespace alignd::noderesourcetopology {
@@ -38,13 +39,21 @@ inline constexpr char kFreeCoreCpusAttribute[] = "alignd.io/freeCoreCpus";
 inline constexpr char kSharedRequestsAttribute[] = "alignd.io/sharedCpuRequests";
 inline constexpr char kBackingCpusAttribute[] = "alignd.io/backingCpus";
 inline constexpr char kBackingCoreCpusAttribute[] = "alignd.io/backingCoreCpus";
+// Of an object with Koordinator's annotations: that they are alignd's, and, of a zone, how many of
+// its allocatable CPUs are reserved.
+inline constexpr char kKoordinatorAttribute[] = "alignd.io/koordinatorAnnotations";
+inline constexpr char kReservedCpusAttribute[] = "alignd.io/reservedCpus";
 
 // The object in JSON, on one line; the same state gives the same bytes. `name`: of the Node object.
 // `pods`: the pods that run on the node, for their fingerprint; nullopt: they are not known, and
-// the object has no fingerprint.
+// the object has no fingerprint. `koordinator`: of KoordinatorAnnotations; empty: without. With
+// them, reserved CPUs are allocatable: Koordinator's scheduler subtracts them.
+// Source: koordinator pkg/scheduler/plugins/nodenumaresource/topology_options.go,
+// NewTopologyOptions.
 std::string ObjectJson(const std::string& name, const admission::Node& node,
                        const admission::NodeState& state,
-                       const std::optional<std::vector<PodName>>& pods);
+                       const std::optional<std::vector<PodName>>& pods,
+                       const Annotations& koordinator = {});
 
 // "node-0": the name of a zone. Source: resource-topology-exporter
 // pkg/resourcemonitor/resourcemonitor.go.

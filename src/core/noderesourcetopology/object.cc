@@ -161,7 +161,8 @@ void AddBacking(const Backing& backing, bool has_cores, OrderedJson& attributes)
 }
 
 OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups,
-                   const std::optional<FreeCores>& cores, const std::map<int, Backing>& backing) {
+                   const std::optional<FreeCores>& cores, const std::map<int, Backing>& backing,
+                   const std::optional<uint64_t>& reserved_cpus) {
   OrderedJson json = {{"name", ZoneName(zone.numa_id)}, {"type", "Node"}};
   for (const auto& [id, distance] : zone.costs) {
     json["costs"].push_back({{"name", ZoneName(id)}, {"value", distance}});
@@ -176,6 +177,9 @@ OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups,
   if (const auto of_zone = backing.find(zone.numa_id); of_zone != backing.end()) {
     AddBacking(of_zone->second, cores.has_value(), json["attributes"]);
   }
+  if (reserved_cpus) {
+    json["attributes"].push_back(Attribute(kReservedCpusAttribute, std::to_string(*reserved_cpus)));
+  }
   json["resources"] = OrderedJson::array();
   for (const auto& [name, amount] : zone.resources) {
     json["resources"].push_back({{"name", name},
@@ -186,29 +190,43 @@ OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups,
   return json;
 }
 
+// Makes the reserved CPUs of the zone allocatable, and counts them.
+uint64_t TakeReserved(const admission::Node& node, const admission::NodeState& state, Zone& zone) {
+  if (!node.cpu) return 0;
+  const std::optional<int> position = node.machine.NumaPosition(zone.numa_id);
+  const CpuSet online = node.machine.CpusInNuma(*position) - state.cpu.offline;
+  const auto reserved = static_cast<uint64_t>((online & node.cpu->reserved).Count());
+  zone.resources["cpu"].allocatable += reserved;
+  return reserved;
+}
+
 }  // namespace
 
 std::string ZoneName(int64_t numa_id) { return "node-" + std::to_string(numa_id); }
 
 std::string ObjectJson(const std::string& name, const admission::Node& node,
                        const admission::NodeState& state,
-                       const std::optional<std::vector<PodName>>& pods) {
+                       const std::optional<std::vector<PodName>>& pods,
+                       const Annotations& koordinator) {
   std::optional<std::string> fingerprint;
   if (pods) fingerprint = PodFingerprint(*pods);
   const std::vector<MemoryGroup> groups = MemoryGroups(node, state);
   OrderedJson object = {
       {"apiVersion", kApiVersion}, {"kind", kKind}, {"metadata", {{"name", name}}}};
   // Readers that are older than the attribute look for the annotation.
-  if (fingerprint) {
-    object["metadata"]["annotations"] = {{kFingerprintAnnotation, *fingerprint}};
-  }
+  if (fingerprint) object["metadata"]["annotations"][kFingerprintAnnotation] = *fingerprint;
+  for (const auto& [key, value] : koordinator) object["metadata"]["annotations"][key] = value;
   object["topologyPolicies"] = DeprecatedPolicies(node.topology);
   const std::optional<FreeCores> cores = FreeCoresOf(node, state);
   object["attributes"] = Attributes(node, groups, DeviceGroups(node, state), cores, fingerprint);
+  if (!koordinator.empty())
+    object["attributes"].push_back(Attribute(kKoordinatorAttribute, "true"));
   object["zones"] = OrderedJson::array();
   const std::map<int, Backing> backing = BackingOf(node, state);
-  for (const Zone& zone : Zones(node, state)) {
-    object["zones"].push_back(OfZone(zone, groups, cores, backing));
+  for (Zone& zone : Zones(node, state)) {
+    std::optional<uint64_t> reserved_cpus;
+    if (!koordinator.empty()) reserved_cpus = TakeReserved(node, state, zone);
+    object["zones"].push_back(OfZone(zone, groups, cores, backing, reserved_cpus));
   }
   // Names of resources come from device plugins.
   return object.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);

@@ -65,6 +65,23 @@ Result<Done> ReadAmountsAndCosts(const View& view, Zone& zone) {
   return Done{};
 }
 
+// With Koordinator's annotations, the allocatable CPUs contain the reserved ones
+// (noderesourcetopology::ObjectJson).
+Result<Done> TakeOutReserved(const View& view, const std::map<std::string, std::string>& attributes,
+                             Zone& zone) {
+  const char* const name = noderesourcetopology::kReservedCpusAttribute;
+  const std::string* const text = AttributeOf(attributes, name);
+  if (text == nullptr) return Done{};
+  const Amount cpus = AmountIn(zone, "cpu");
+  const std::optional<uint64_t> reserved = CpusIn(attributes, name);
+  if (!reserved || *reserved > cpus.allocatable - cpus.available) {
+    return view.Wrong("attribute " + std::string(name) + " \"" + *text +
+                      "\" is no number of CPUs that are allocatable and not available");
+  }
+  if (*reserved > 0) zone.resources["cpu"].allocatable -= *reserved;
+  return Done{};
+}
+
 Result<Done> ReadZones(const View& top, TopologyObject& object) {
   Faults faults;
   for (const View& view : ListIn(top, "zones", faults)) {
@@ -81,6 +98,8 @@ Result<Done> ReadZones(const View& top, TopologyObject& object) {
     if (!read.ok()) return read;
     Result<std::map<std::string, std::string>> attributes = ReadAttributes(view);
     if (!attributes.ok()) return attributes.error();
+    const Result<Done> reserved = TakeOutReserved(view, *attributes, zone);
+    if (!reserved.ok()) return reserved;
     if (!object.of_zone.emplace(zone.numa_id, *std::move(attributes)).second) {
       return view.Wrong("a second zone " + name);
     }

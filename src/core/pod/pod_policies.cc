@@ -84,9 +84,17 @@ Result<std::optional<CpuBindPolicy>> ReadBindPolicy(const View& top, std::string
   for (const CpuBindPolicy policy : {CpuBindPolicy::kFullPcpus, CpuBindPolicy::kSpreadByPcpus}) {
     if (*text == ToString(policy)) return std::optional(policy);
   }
-  const bool is_burst = *text == "ConstrainedBurst";
-  return (*top.Find(key))
-      ->IsNot(std::string(kAllowed) + (is_burst ? R"(: "ConstrainedBurst" is not supported)" : ""));
+  // Koordinator's scheduler knows the name and does not follow it: a pod with it is bound to no
+  // CPUs. Its proposal chooses a NUMA node by the pod's limits; shared-cpus does so by its
+  // requests. Source: koordinator pkg/scheduler/plugins/nodenumaresource/plugin.go, PreFilter;
+  // docs/proposals/scheduling/20220530-fine-grained-cpu-orchestration.md.
+  const std::string why =
+      *text == "ConstrainedBurst"
+          ? R"(: "ConstrainedBurst" is not supported, as Koordinator's scheduler does not follow it; )"
+            "shared CPUs of one NUMA node are asked for with annotation " +
+                std::string(kSharedCpusAnnotation)
+          : "";
+  return (*top.Find(key))->IsNot(std::string(kAllowed) + why);
 }
 
 Result<std::optional<CpuExclusivePolicy>> ReadExclusivePolicy(const View& top,

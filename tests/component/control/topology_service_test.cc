@@ -51,9 +51,16 @@ class TopologyServiceTest : public ControlTest {
   }
   v1::GetTopologyResponse Get(const std::string& known = "",
                               milliseconds wait = milliseconds(0)) const {
-    const auto answer = ControlClient(socket()).GetTopology("worker-1", known, wait);
+    const auto answer = ControlClient(socket()).GetTopology(RequestOf(known, wait));
     if (!answer.ok()) ADD_FAILURE() << answer.error().Text();
     return answer.ok() ? *answer : v1::GetTopologyResponse();
+  }
+  static v1::GetTopologyRequest RequestOf(const std::string& known, milliseconds wait) {
+    v1::GetTopologyRequest request;
+    request.set_name("worker-1");
+    request.set_known_version(known);
+    request.set_wait_ms(static_cast<uint32_t>(wait.count()));
+    return request;
   }
   // The available amount in the zone.
   static std::string AvailableIn(const std::string& object, size_t zone, const std::string& name) {
@@ -126,7 +133,7 @@ TEST_F(TopologyServiceTest, RefusesFurtherCallersThatWait) {
   std::vector<std::future<Result<v1::GetTopologyResponse>>> waiting;
   for (size_t i = 0; i <= TopologyService::kMaxWaiting; ++i) {
     waiting.push_back(std::async(std::launch::async, [&] {
-      return ControlClient(socket()).GetTopology("worker-1", known, seconds(3));
+      return ControlClient(socket()).GetTopology(RequestOf(known, seconds(3)));
     }));
   }
   size_t refused = 0;
@@ -137,7 +144,7 @@ TEST_F(TopologyServiceTest, RefusesFurtherCallersThatWait) {
 TEST_F(TopologyServiceTest, StopsWhileACallWaits) {
   const std::string known = Get().version();
   auto waiting = std::async(std::launch::async, [&] {
-    return ControlClient(socket()).GetTopology("worker-1", known, seconds(30));
+    return ControlClient(socket()).GetTopology(RequestOf(known, seconds(30)));
   });
   std::this_thread::sleep_for(milliseconds(200));
   server.reset();
@@ -154,6 +161,35 @@ TEST_F(TopologyServiceTest, AlignctlPrintsTheObject) {
   const testing::Printed yaml =
       Alignctl({"topology", "-o", "nrt-yaml", "--node-name", "worker-1", "--socket", socket()});
   EXPECT_NE(yaml.out.find("\"kind\": \"NodeResourceTopology\"\n"), std::string::npos) << yaml.out;
+}
+
+TEST_F(TopologyServiceTest, HasKoordinatorsAnnotationsIfAskedForThem) {
+  const auto allocs = [](const v1::GetTopologyResponse& response) {
+    const json metadata = json::parse(response.object())["metadata"];
+    return metadata["annotations"].value("node.koordinator.sh/pod-cpu-allocs", "none");
+  };
+  v1::GetTopologyRequest request = RequestOf("", milliseconds(0));
+  request.set_koordinator_annotations(true);
+  const auto get = [&] { return ControlClient(socket()).GetTopology(request).value(); };
+  world.Admit(testing::AppPod("a", 2));
+  const std::string cpus = world.manager->snapshot()->state.cpu.HeldBy("a").ToString();
+  EXPECT_EQ(allocs(Get()), "none");
+  EXPECT_EQ(json::parse(allocs(get()))[0]["cpuset"], cpus);
+  EXPECT_TRUE(get().koordinator_annotations());
+  EXPECT_EQ(get().left_out(), "");
+  // What a scheduler has decided, the scheduler counts itself.
+  const std::string known = get().version();
+  SetPods({{.uid = "a",
+            .name = "web",
+            .name_space = "ns",
+            .containers = {"app"},
+            .decided = *CpuSet::Parse(cpus)}});
+  EXPECT_EQ(allocs(get()), "null");
+  EXPECT_NE(get().version(), known);
+  const testing::Printed printed = Alignctl({"topology", "-o", "nrt", "--koordinator-annotations",
+                                             "--node-name", "worker-1", "--socket", socket()});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_EQ(json::parse(printed.out), json::parse(get().object()));
 }
 
 // Never an object that looks as if nothing were assigned.
@@ -175,6 +211,13 @@ TEST_F(TopologyServiceTest, WithoutAligndAlignctlPrintsTheBareNodeOnlyIfAsked) {
   EXPECT_EQ(AvailableIn(bare.out, 0, "cpu"), "1");
   EXPECT_EQ(AvailableIn(bare.out, 0, "a.com/x"), "1");
   EXPECT_EQ(FingerprintIn(bare.out), "none");
+  const testing::Printed for_koordinator =
+      Alignctl({"topology", "-o", "nrt", "--koordinator-annotations", "--node",
+                (world.tree.root() / "node.json").string()});
+  EXPECT_EQ(json::parse(for_koordinator.out)["metadata"]["annotations"]
+                                            ["kubelet.koordinator.sh/cpu-manager-policy"],
+            R"({"policy":"none"})");
+  EXPECT_EQ(Alignctl({"topology", "--koordinator-annotations"}).status, 1);
   const testing::Printed misplaced = Alignctl({"topology", "--node-name", "x"});
   EXPECT_EQ(misplaced.status, 1);
   EXPECT_NE(misplaced.err.find("add -o nrt"), std::string::npos) << misplaced.err;

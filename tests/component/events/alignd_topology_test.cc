@@ -15,6 +15,7 @@
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
 #include "certificates.h"
 #include "control/control_client.h"
+#include "core/koordinator_view.h"
 #include "edge/process.h"
 
 namespace alignd::events {
@@ -134,7 +135,7 @@ class AligndTopologyTest : public daemon::DaemonTest {
  protected:
   ~AligndTopologyTest() override { StopDaemon(); }
 
-  testing::Process Publish() {
+  testing::Process Publish(const std::vector<std::string>& flags = {}) {
     tree_.Write({"token", "first"});
     tree_.Write({"user.conf",
                  "current-context: here\n"
@@ -143,11 +144,17 @@ class AligndTopologyTest : public daemon::DaemonTest {
                  "'https://127.0.0.1:" +
                      std::to_string(server_.port()) +
                      "'}}\nusers:\n- {name: u, user: {tokenFile: token}}\n"});
-    return testing::Process(
-        {ALIGND_EVENTS_PROGRAM, "--kubeconfig", (tree_.root() / "user.conf").string(),
-         "--control-socket", DaemonOptions().ControlSocket(), "--node-name", "node-1", "--topology",
-         "--no-events"},
-        tree_.root() / "events.log");
+    std::vector<std::string> command = {ALIGND_EVENTS_PROGRAM,
+                                        "--kubeconfig",
+                                        (tree_.root() / "user.conf").string(),
+                                        "--control-socket",
+                                        DaemonOptions().ControlSocket(),
+                                        "--node-name",
+                                        "node-1",
+                                        "--topology",
+                                        "--no-events"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return testing::Process(command, tree_.root() / "events.log");
   }
   bool BecomesAvailable(const std::string& cpus) const {
     return Eventually([&] { return server_.Available(0, "cpu") == cpus; });
@@ -187,11 +194,38 @@ TEST_F(AligndTopologyTest, FollowsTheDaemon) {
   End(first);
   ASSERT_TRUE(BecomesAvailable("11")) << events.Log();
   // The same as what the daemon says itself.
-  const auto own = control::ControlClient(DaemonOptions().ControlSocket()).GetTopology("node-1");
+  control::v1::GetTopologyRequest request;
+  request.set_name("node-1");
+  const auto own = control::ControlClient(DaemonOptions().ControlSocket()).GetTopology(request);
   ASSERT_TRUE(own.ok()) << own.error().Text();
   EXPECT_TRUE(Eventually([&] {
     return json::parse(own->object())["zones"] == server_.object()["zones"];
   })) << server_.object();
+}
+
+TEST_F(AligndTopologyTest, PublishesKoordinatorsAnnotations) {
+  Start();
+  const testing::Process events = Publish({"--koordinator-annotations"});
+  const auto annotation = [&](const std::string& name) -> std::string {
+    const json object = server_.object();
+    return object.is_null() ? "" : object["metadata"]["annotations"].value(name, "none");
+  };
+  const auto allocs = [&] { return annotation("node.koordinator.sh/pod-cpu-allocs"); };
+  ASSERT_TRUE(Eventually([&] { return allocs() == "null"; })) << events.Log();
+  const Running pod = RunPinned("a", 3);
+  ASSERT_TRUE(Eventually([&] { return json::parse(allocs()).size() == 1; })) << events.Log();
+  const noderesourcetopology::KoordinatorView view =
+      noderesourcetopology::ViewOf(server_.object().dump());
+  EXPECT_EQ(view.allocs[0]["name"], "pod-a");
+  EXPECT_EQ(view.allocs[0]["namespace"], "default");
+  EXPECT_EQ(view.allocs[0]["uid"], "a");
+  const CpuSet cpus = noderesourcetopology::ParsedCpus(view.allocs[0]["cpuset"]);
+  EXPECT_EQ(cpus.Count(), 3);
+  EXPECT_FALSE(view.available.Intersects(cpus));
+  EXPECT_FALSE(view.pool.Intersects(cpus));
+  EXPECT_EQ(view.policy["policy"], "static");
+  End(pod);
+  EXPECT_TRUE(Eventually([&] { return allocs() == "null"; })) << events.Log();
 }
 
 TEST_F(AligndTopologyTest, OutlivesAnApiServerInTrouble) {

@@ -86,6 +86,27 @@ TEST_F(RuntimeAnswers, AreListed) {
   EXPECT_EQ(listing->sandboxes.size(), 1U);
 }
 
+TEST_F(RuntimeAnswers, HaveTheCpusThatASchedulerHasDecided) {
+  v1::ListPodSandboxResponse sandboxes;
+  ASSERT_TRUE(sandboxes.ParseFromString(answers_["ListPodSandbox"]));
+  const auto add = [&](const std::string& id, const std::string& status) {
+    v1::PodSandbox sandbox = sandboxes.items(0);
+    sandbox.set_id(id);
+    (*sandbox.mutable_annotations())["scheduling.koordinator.sh/resource-status"] = status;
+    *sandboxes.add_items() = sandbox;
+  };
+  add("decided", R"({"cpuset":"2-3"})");
+  add("malformed", R"({"cpuset":)");
+  answers_["ListPodSandbox"] = sandboxes.SerializeAsString();
+  Start();
+  const Result<RuntimeListing> listing = List();
+  ASSERT_TRUE(listing.ok()) << listing.error().message;
+  ASSERT_EQ(listing->sandboxes.size(), 3U);
+  EXPECT_EQ(listing->sandboxes[0].decided.ToString(), "");
+  EXPECT_EQ(listing->sandboxes[1].decided.ToString(), "2-3");
+  EXPECT_EQ(listing->sandboxes[2].decided.ToString(), "");
+}
+
 // One string that is not UTF-8 hides neither its sandbox nor any other. Ids are used for calls of
 // the runtime; UIDs and names are shown.
 TEST_F(RuntimeAnswers, NeedNotBeUtf8) {

@@ -423,7 +423,8 @@ TEST(KubeletConfig, RefusesWrongValues) {
        R"("defaults":{"requiredCPUBindPolicy":"ConstrainedBurst"}}]})",
        "namespacePolicies[0].defaults.requiredCPUBindPolicy: \"ConstrainedBurst\" is not "
        "\"FullPCPUs\", \"SpreadByPCPUs\", \"Default\" or \"\": \"ConstrainedBurst\" is not "
-       "supported"},
+       "supported, as Koordinator's scheduler does not follow it; shared CPUs of one NUMA node are "
+       "asked for with annotation alignd.io/shared-cpus"},
       {R"({"namespacePolicies":[{"namespaces":["a"],"podPolicies":[],)"
        R"("defaults":{"prefer-shared-cpus":1}}]})",
        "namespacePolicies[0].defaults.prefer-shared-cpus: 1 is not \"true\" or \"false\""},

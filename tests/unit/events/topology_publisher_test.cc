@@ -181,6 +181,50 @@ TEST_F(TopologyPublisherTest, CreatesTheObjectThenUpdatesIt) {
   EXPECT_EQ(publisher_.counts().written, 2U);
 }
 
+// The same object with annotations of Koordinator.
+std::string WithKoordinator(const std::string& object, const std::string& allocs) {
+  Json with = Json::parse(object);
+  with["attributes"].push_back({{"name", "alignd.io/koordinatorAnnotations"}, {"value", "true"}});
+  with["metadata"]["annotations"]["node.koordinator.sh/pod-cpu-allocs"] = allocs;
+  return with.dump();
+}
+
+TEST_F(TopologyPublisherTest, KeepsItsAnnotationsForKoordinatorUpToDate) {
+  const auto allocs = [&] {
+    return stored_["metadata"]["annotations"].value("node.koordinator.sh/pod-cpu-allocs", "none");
+  };
+  Change(WithKoordinator(TopologyWith("3"), "one"));
+  Step();
+  EXPECT_EQ(allocs(), "one");
+  Change(WithKoordinator(TopologyWith("3"), "two"));
+  Step();
+  EXPECT_EQ(allocs(), "two");
+  // Another program changes them: they are written again. Its own annotations stay.
+  WriteForeign({{"metadata",
+                 {{"annotations",
+                   {{"node.koordinator.sh/pod-cpu-allocs", "koordlet"},
+                    {"node.koordinator.sh/cpu-basic-info", "koordlet"}}}}}});
+  Pass(TopologyPublisher::kBetweenChecks + seconds(30));
+  EXPECT_EQ(allocs(), "two");
+  EXPECT_EQ(publisher_.counts().foreign, 1U);
+  // Without the option, no old assignments stay.
+  Change(TopologyWith("3"));
+  Step();
+  EXPECT_EQ(allocs(), "none");
+  EXPECT_EQ(stored_["metadata"]["annotations"]["node.koordinator.sh/cpu-basic-info"], "koordlet");
+}
+
+TEST_F(TopologyPublisherTest, LeavesTheAnnotationsOfKoordletAlone) {
+  Step();
+  WriteForeign(
+      {{"metadata", {{"annotations", {{"node.koordinator.sh/pod-cpu-allocs", "koordlet"}}}}}});
+  Change(TopologyWith("1"));
+  Step();
+  EXPECT_EQ(AvailableInCluster(), "1");
+  EXPECT_EQ(stored_["metadata"]["annotations"]["node.koordinator.sh/pod-cpu-allocs"], "koordlet");
+  EXPECT_EQ(publisher_.counts().foreign, 0U);
+}
+
 TEST_F(TopologyPublisherTest, WithoutTheNodeItIsCreatedAllTheSame) {
   answers_ = {{.status = 0}, {.status = 403, .body = "nodes is forbidden"}};
   Step();

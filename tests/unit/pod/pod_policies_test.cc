@@ -113,9 +113,12 @@ TEST(PodPolicies, NamesWhatIsWrongWithCpuPolicies) {
            Case{R"({"requiredCPUBindPolicy":"full"})",
                 R"(requiredCPUBindPolicy: "full" is not "FullPCPUs", "SpreadByPCPUs", "Default" )"
                 R"(or "")"},
-           Case{R"({"preferredCPUBindPolicy":"ConstrainedBurst"})",
-                R"(preferredCPUBindPolicy: "ConstrainedBurst" is not "FullPCPUs", )"
-                R"("SpreadByPCPUs", "Default" or "": "ConstrainedBurst" is not supported)"},
+           Case{
+               R"({"preferredCPUBindPolicy":"ConstrainedBurst"})",
+               R"(preferredCPUBindPolicy: "ConstrainedBurst" is not "FullPCPUs", )"
+               R"("SpreadByPCPUs", "Default" or "": "ConstrainedBurst" is not supported, as )"
+               "Koordinator's scheduler does not follow it; shared CPUs of one NUMA node are asked "
+               "for with annotation alignd.io/shared-cpus"},
            Case{R"({"preferredCPUExclusivePolicy":"Default"})",
                 R"(preferredCPUExclusivePolicy: "Default" is not "PCPULevel", "NUMANodeLevel", )"
                 R"("None" or "")"},

@@ -63,6 +63,17 @@ TEST_F(Registry, KnowsPodsByNameFromTheirSandboxesAndFromListings) {
   EXPECT_EQ(registry_.PodNames(), (Names{{"pod", "default/first"}, {"third", "kube/of-three"}}));
 }
 
+TEST_F(Registry, KnowsWhatASchedulerHasDecidedFromCallsAndFromListings) {
+  PodPolicies policies;
+  policies.cpuset = *CpuSet::Parse("2-3");
+  registry_.AddSandbox("s1", "pod", "default/first", "", policies);
+  EXPECT_EQ(registry_.Pods()[0].decided.ToString(), "2-3");
+  RuntimeListing listing{{{"s1", "pod", true, "first", "default"}}, {}};
+  listing.sandboxes[0].decided = *CpuSet::Parse("4-5");
+  Listed(listing);
+  EXPECT_EQ(registry_.Pods()[0].decided.ToString(), "4-5");
+}
+
 TEST_F(Registry, KnowsHandlersFromCallsAndFromListings) {
   registry_.AddSandbox("s1", "pod", "default/first", "runsc");
   registry_.AddSandbox("s2", "other");
@@ -208,6 +219,7 @@ TEST_F(Registry, PodsAreThoseWithARunningSandboxAndTheirContainers) {
   EXPECT_EQ(pods[1].name, "three");
   EXPECT_EQ(pods[1].name_space, "system");
   EXPECT_EQ(pods[1].containers, std::set<std::string>());
+  EXPECT_EQ(pods[0].decided, CpuSet());
   // A pod whose sandbox has stopped may still hold something.
   const std::vector<ContainerRegistry::Pod> holding = registry_.Pods({"p2", "unknown"});
   ASSERT_EQ(holding.size(), 3U);

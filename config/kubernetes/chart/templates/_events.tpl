@@ -12,6 +12,12 @@
     {{- if .Values.topology.wakeScheduler }}
     - --wake-scheduler
     {{- end }}
+    {{- if .Values.topology.koordinatorAnnotations }}
+    - --koordinator-annotations
+    {{- end }}
+    {{- if .Values.topology.kaiNumaPlacement }}
+    - --kai-numa-placement
+    {{- end }}
     {{- if not .Values.events.enabled }}
     - --no-events
     {{- end }}

@@ -1,0 +1,185 @@
+// Which pods are written, and when, against an API server in memory.
+#include "events/placement_publisher.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace alignd::events {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Json = nlohmann::json;
+using Calls = std::vector<std::string>;
+
+constexpr char kName[] = "kai.scheduler/numa-placement-observed";
+
+class PlacementPublisherTest : public ::testing::Test {
+ protected:
+  void Step() { now_ += publisher_.Step(); }
+  void Pass(seconds time) {
+    for (const auto end = now_ + time; now_ < end;) Step();
+  }
+  void Set(const std::string& uid, const std::string& value, const std::string& name = "web") {
+    control::v1::PodPlacement placement;
+    placement.set_uid(uid);
+    placement.set_name(name);
+    placement.set_name_space("ns");
+    placement.set_value(value);
+    placements_.push_back(placement);
+    version_ += "+";
+  }
+  // The namespaces/names of the calls since the last question.
+  Calls TakeCalls() { return std::exchange(calls_, {}); }
+
+  Result<ApiAnswer> Answer(const std::string& method, const std::string& path,
+                           const std::string& body) {
+    EXPECT_EQ(method, "PATCH");
+    calls_.push_back(path);
+    if (!answers_.empty()) {
+      ApiAnswer next = answers_.front();
+      answers_.pop_front();
+      if (next.status == -1) return Error{ErrorCode::kUnavailable, "no connection"};
+      if (next.status != 0) return next;
+    }
+    pods_[path] = Json::parse(body);
+    return ApiAnswer{200, "{}"};
+  }
+
+  PlacementPublisher::Clock::time_point now_{seconds(1000)};
+  std::vector<control::v1::PodPlacement> placements_;
+  std::string version_ = "v";
+  bool alignd_runs_ = true;
+  std::map<std::string, Json> pods_;  // by path: what was written
+  std::deque<ApiAnswer> answers_;     // the next ones; status 0: as usual, -1: no answer
+  Calls calls_;
+  int connections_ = 0;
+  std::vector<milliseconds> waits_;
+  PlacementPublisher publisher_{
+      [this](const std::string& known,
+             milliseconds wait) -> Result<control::v1::GetTopologyResponse> {
+        if (!alignd_runs_) return Error{ErrorCode::kUnavailable, "alignd does not answer"};
+        waits_.push_back(wait);
+        control::v1::GetTopologyResponse response;
+        response.set_version(version_);
+        if (known == version_) {
+          now_ += wait;
+          return response;
+        }
+        response.set_object("{}");
+        for (const auto& placement : placements_) *response.add_placements() = placement;
+        return response;
+      },
+      [this]() -> Result<ApiCall> {
+        ++connections_;
+        return ApiCall([this](const auto& method, const auto& path, const auto& body) {
+          return Answer(method, path, body);
+        });
+      },
+      [this] { return now_; }};
+};
+
+constexpr char kWeb[] = "/api/v1/namespaces/ns/pods/web/status";
+constexpr char kOther[] = "/api/v1/namespaces/ns/pods/other/status";
+
+TEST_F(PlacementPublisherTest, WritesEachPodOnceUntilItsPlacementChanges) {
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{});
+  Set("u1", "one");
+  Set("u2", "two", "other");
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther}));
+  const Json expected = {{"metadata", {{"uid", "u1"}, {"annotations", {{kName, "one"}}}}}};
+  EXPECT_EQ(pods_[kWeb], expected);
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{});
+  EXPECT_EQ(waits_.back(), PlacementPublisher::kAligndWait);
+  placements_.clear();
+  Set("u1", "changed");
+  Set("u2", "two", "other");
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{kWeb});
+  EXPECT_EQ(pods_[kWeb]["metadata"]["annotations"][kName], "changed");
+  EXPECT_EQ(publisher_.counts().written, 3U);
+}
+
+// Others may have changed the annotation.
+TEST_F(PlacementPublisherTest, WritesAllAgainAfterAWhile) {
+  Set("u1", "one");
+  Step();
+  TakeCalls();
+  Pass(PlacementPublisher::kBetweenChecks - seconds(30));
+  EXPECT_EQ(TakeCalls(), Calls{});
+  Pass(seconds(60));
+  EXPECT_EQ(TakeCalls(), Calls{kWeb});
+}
+
+// Another pod has the name (409), or none (404): nothing is wrong, and the others are written.
+TEST_F(PlacementPublisherTest, APodThatHasGoneIsNoFailure) {
+  Set("u1", "one");
+  Set("u2", "two", "other");
+  answers_ = {{.status = 409, .body = "Conflict"}, {.status = 404, .body = "not found"}};
+  Step();
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther}));
+  EXPECT_EQ(publisher_.counts().absent, 2U);
+  EXPECT_EQ(publisher_.counts().failures, 0U);
+}
+
+TEST_F(PlacementPublisherTest, ARefusalOfOnePodDoesNotStopTheOthers) {
+  Set("u1", "one");
+  Set("u2", "two", "other");
+  answers_ = {{.status = 422, .body = "Invalid"}};
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther}));
+  EXPECT_EQ(publisher_.counts().refused, 1U);
+  EXPECT_EQ(publisher_.counts().written, 1U);
+}
+
+TEST_F(PlacementPublisherTest, PausesAfterFailuresAndGoesOn) {
+  Set("u1", "one");
+  for (const ApiAnswer& trouble :
+       std::vector<ApiAnswer>{{.status = -1}, {.status = 403}, {.status = 401}, {.status = 500}}) {
+    answers_.push_back(trouble);
+  }
+  Pass(seconds(60));
+  EXPECT_EQ(TakeCalls().size(), 5U);
+  EXPECT_EQ(publisher_.counts().failures, 4U);
+  EXPECT_EQ(publisher_.counts().written, 1U);
+  EXPECT_EQ(connections_, 5);  // the file may have the next token
+}
+
+TEST_F(PlacementPublisherTest, WaitsAsLongAsTheApiServerSays) {
+  Set("u1", "one");
+  answers_ = {{.status = 429, .retry_after = seconds(90)}};
+  Step();
+  Pass(seconds(80));
+  EXPECT_EQ(TakeCalls(), Calls{kWeb});
+  Pass(seconds(20));
+  EXPECT_EQ(TakeCalls(), Calls{kWeb});
+}
+
+// A name that is none would be another path.
+TEST_F(PlacementPublisherTest, IgnoresWhatCannotBeANameOfAPod) {
+  Set("u1", "one", "../secrets");
+  Set("u2", "two", "");
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{});
+}
+
+TEST_F(PlacementPublisherTest, KeepsWhatIsToBeWrittenWhileAligndIsAway) {
+  Set("u1", "one");
+  answers_ = {{.status = -1}};
+  Step();
+  alignd_runs_ = false;
+  Pass(seconds(5));
+  EXPECT_EQ(publisher_.counts().written, 1U);
+}
+
+}  // namespace
+}  // namespace alignd::events
