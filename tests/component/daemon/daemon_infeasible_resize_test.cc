@@ -296,6 +296,53 @@ TEST_F(DaemonInfeasibleResize, PodsApiIsRightAboutAContainerWithAClaim) {
   ASSERT_TRUE(created.status.ok()) << created.status.error_message();
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
 }
+// The Pods API shows what the container requests, and CRI what its claim adds, too.
+TEST_F(DaemonInfeasibleResize, MemoryOfAClaimIsNoResizeWhicheverSourceAnsweredFirst) {
+  const std::string config =
+      StaticConfig(kStaticMemory) + "featureGates: {DRANodeAllocatableResources: true}\n";
+  Start(config);
+  const auto set_pods = [&](const std::string& memory) {
+    for (const char* uid : {"by-cri", "by-api"}) {
+      api_->SetPod(MakePod(uid, {App("app", {{"cpu", "2"}, {"memory", memory}})}));
+    }
+  };
+  const v1::PodSandboxConfig by_cri = PodConfig("by-cri");
+  const v1::PodSandboxConfig by_api = PodConfig("by-api");
+  const Running of_cri = RunOne(by_cri, Sized(WithClaim(2000, 2 * kGi)));
+  StopDaemon();
+  StartPodsApi();
+  set_pods("1Gi");
+  StartDaemon(config);
+  const Running of_api = RunOne(by_api, Sized(WithClaim(2000, 2 * kGi)));
+  const std::string file = MemoryFile();
+  EXPECT_NE(file.find("2147483648"), std::string::npos) << file;
+  EXPECT_NE(file.find("1073741824"), std::string::npos) << file;
+  uint32_t attempt = 0;
+  const auto again = [&](const Running& running, const v1::PodSandboxConfig& pod, int64_t memory) {
+    v1::ContainerConfig container = Sized(WithClaim(2000, memory));
+    container.mutable_metadata()->set_attempt(++attempt);
+    return Create(running.sandbox, pod, container).status;
+  };
+  ASSERT_TRUE(runtime_->EndContainer(of_cri.container, 1));
+  ASSERT_TRUE(runtime_->EndContainer(of_api.container, 1));
+  // The other source answers for each of them.
+  EXPECT_TRUE(again(of_cri, by_cri, 2 * kGi).ok());
+  StopDaemon();
+  api_.reset();
+  StartDaemon(config);
+  EXPECT_TRUE(again(of_api, by_api, 2 * kGi).ok());
+  EXPECT_EQ(MemoryFile(), file);
+  // A resize is one.
+  ExpectRefused(again(of_cri, by_cri, kGi), "asked for 1024Mi");
+  StopDaemon();
+  StartPodsApi();
+  set_pods("1536Mi");
+  StartDaemon(config);
+  ExpectRefused(again(of_cri, by_cri, 2560 * (kGi / 1024)), "asked for 1536Mi");
+  ExpectRefused(again(of_api, by_api, 2560 * (kGi / 1024)), "asked for 1536Mi");
+  EXPECT_EQ(MemoryFile(), file);
+}
+
 
 TEST_F(DaemonInfeasibleResize, PodsApiIsRightAboutAClaimedCpuWithoutTheGate) {
   Start();
