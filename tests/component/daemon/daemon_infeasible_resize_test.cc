@@ -148,6 +148,31 @@ TEST_F(DaemonInfeasibleResize, SandboxIsRefusedIfThePodsApiShowsWhatIsImpossible
   ExpectForwarded(PodStep(running.sandbox, Sizes(4000, kGi)));
 }
 
+// Resized under an alignd that let it: the container has more memory than it is assigned.
+TEST_F(DaemonInfeasibleResize, MemoryThatAContainerHasDoesNotRefuseAResizeOfItsCpus) {
+  Start(StaticConfig(kStaticMemory));
+  StartPodsApi();
+  const auto pod_with = [&](const std::string& cpus, const std::string& memory) {
+    api_->SetPod(MakePod("p", {App("app", {{"cpu", cpus}, {"memory", memory}})}));
+  };
+  pod_with("2", "1Gi");
+  const Running running = RunOne(PodConfig("p"), Sized(Sizes(2000, kGi)));
+  const std::shared_ptr<grpc::Channel> ours = client_;
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  ASSERT_TRUE(UpdateTo(running.container, Sizes(2000, 2 * kGi)).ok());
+  client_ = ours;
+  pod_with("3", "2Gi");
+  ExpectForwarded(PodStep(running.sandbox, Sizes(3000, 2 * kGi)));
+  EXPECT_TRUE(UpdateTo(running.container, Sizes(3000, 2 * kGi)).ok());
+  EXPECT_EQ(CpusOf(running.container), "1-3");
+  // An update that sets only CPUs, whatever the source says of the memory.
+  pod_with("4", "3Gi");
+  ExpectForwarded(PodStep(running.sandbox, Sizes(4000, 0)));
+  ExpectRefused(PodStep(running.sandbox, Sizes(4000, 3 * kGi)), "asked for 3072Mi");
+  pod_with("100", "2Gi");
+  ExpectRefused(PodStep(running.sandbox, Sizes(100'000, 2 * kGi)), "");
+}
+
 class DaemonInfeasibleResizeTurnedOff : public DaemonInfeasibleResize {
  protected:
   Options DaemonOptions() const override {
@@ -271,31 +296,6 @@ TEST_F(DaemonInfeasibleResize, EstimateFollowsTheSharesWithTheGate) {
   EXPECT_EQ(CpusOf(running.container), "1-2");
 }
 
-// As a kubelet without that gate: only a pod with pod-level resources has such a container.
-TEST_F(DaemonInfeasibleResize, EstimateWithoutTheGateSeesPodLevelResources) {
-  Start();
-  const Running running = RunOne(PodConfig("p"), Sized(WithClaim(2000, kGi)));
-  EXPECT_EQ(CpusOf(running.container), "0-27");
-}
-
-TEST_F(DaemonInfeasibleResize, PodsApiIsRightAboutAContainerWithAClaim) {
-  Start(StaticConfig(kStaticMemory) + "featureGates: {DRANodeAllocatableResources: true}\n");
-  StartPodsApi();
-  api_->SetPod(MakePod("p", {App("app", {{"cpu", "3"}, {"memory", "1Gi"}})}));
-  const v1::PodSandboxConfig pod = PodConfig("p");
-  const Running running = RunOne(pod, Sized(WithClaim(3000, 2 * kGi)));
-  EXPECT_EQ(CpusOf(running.container), "1-3");
-  EXPECT_NE(MemoryFile().find(R"("size":1073741824)"), std::string::npos) << MemoryFile();
-  // The limit is that of the creation: no resize.
-  EXPECT_TRUE(UpdateTo(running.container, WithClaim(3000, 2 * kGi)).ok());
-  ExpectRefused(UpdateTo(running.container, WithClaim(3000, 3 * kGi)), "asked for 3072Mi");
-  ASSERT_TRUE(runtime_->EndContainer(running.container, 137));
-  v1::ContainerConfig again = Sized(WithClaim(3000, 2 * kGi));
-  again.mutable_metadata()->set_attempt(1);
-  const auto created = Create(running.sandbox, pod, again);
-  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
-  EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
-}
 // The Pods API shows what the container requests, and CRI what its claim adds, too.
 TEST_F(DaemonInfeasibleResize, MemoryOfAClaimIsNoResizeWhicheverSourceAnsweredFirst) {
   const std::string config =
@@ -343,6 +343,31 @@ TEST_F(DaemonInfeasibleResize, MemoryOfAClaimIsNoResizeWhicheverSourceAnsweredFi
   EXPECT_EQ(MemoryFile(), file);
 }
 
+// As a kubelet without that gate: only a pod with pod-level resources has such a container.
+TEST_F(DaemonInfeasibleResize, EstimateWithoutTheGateSeesPodLevelResources) {
+  Start();
+  const Running running = RunOne(PodConfig("p"), Sized(WithClaim(2000, kGi)));
+  EXPECT_EQ(CpusOf(running.container), "0-27");
+}
+
+TEST_F(DaemonInfeasibleResize, PodsApiIsRightAboutAContainerWithAClaim) {
+  Start(StaticConfig(kStaticMemory) + "featureGates: {DRANodeAllocatableResources: true}\n");
+  StartPodsApi();
+  api_->SetPod(MakePod("p", {App("app", {{"cpu", "3"}, {"memory", "1Gi"}})}));
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const Running running = RunOne(pod, Sized(WithClaim(3000, 2 * kGi)));
+  EXPECT_EQ(CpusOf(running.container), "1-3");
+  EXPECT_NE(MemoryFile().find(R"("size":1073741824)"), std::string::npos) << MemoryFile();
+  // The limit is that of the creation: no resize.
+  EXPECT_TRUE(UpdateTo(running.container, WithClaim(3000, 2 * kGi)).ok());
+  ExpectRefused(UpdateTo(running.container, WithClaim(3000, 3 * kGi)), "asked for 3072Mi");
+  ASSERT_TRUE(runtime_->EndContainer(running.container, 137));
+  v1::ContainerConfig again = Sized(WithClaim(3000, 2 * kGi));
+  again.mutable_metadata()->set_attempt(1);
+  const auto created = Create(running.sandbox, pod, again);
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
+}
 
 TEST_F(DaemonInfeasibleResize, PodsApiIsRightAboutAClaimedCpuWithoutTheGate) {
   Start();
