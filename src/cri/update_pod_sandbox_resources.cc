@@ -83,7 +83,9 @@ class UpdatePodSandboxResources final : public WaitingCall {
           allocation::RefuseMemoryResize(context_.node, snapshot->state, pod_, name);
       if (!why) continue;
       other_memory_ = {name, *why};
-      return context_.runtime.FindSpec(IdOf(name),
+      const std::string id = IdOf(name);
+      if (id.empty()) return Refuse(other_memory_, decide);
+      return context_.runtime.FindSpec(id,
                                        Next(&UpdatePodSandboxResources::RefuseOtherMemory, decide));
     }
     TryCpus(decide);
