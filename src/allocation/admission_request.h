@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,13 @@ struct PodStanding {
 // By UID. Runs on the thread that explains refusals; must not block.
 using DescribePod = std::function<PodStanding(const std::string& pod_uid)>;
 
+// With the kubelet's feature gate DRANodeAllocatableResources, the memory limit of a container in
+// CRI may contain memory of ResourceClaims, which no source but CRI adds to what it requests.
+struct MemoryInCri {
+  std::optional<uint64_t> limit = {};  // of the wanted container; nullopt: CRI was not seen
+  bool is_estimate = false;            // AdmissionRequest::pod has it from CRI
+};
+
 struct AdmissionRequest {
   // All containers of the pod, or one, if no more of the pod is known.
   Pod pod;
@@ -41,6 +49,7 @@ struct AdmissionRequest {
   // one again, whatever the others need: a restart is never refused because of an init container
   // that has ended. Empty: the pod as a whole.
   std::string wanted = {};
+  MemoryInCri memory_in_cri = {};
   // Its ids count as many devices as the limits of these containers ask for.
   KubeletAllocatedPod kubelet_allocated = {};
   // If the pod fits only without some stopped pods, these are released in the same change, so that

@@ -136,7 +136,8 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
   if (auto refusal = RefuseResize(ledger_.state(), pod, request.wanted, resizes_exclusive_cpus_)) {
     return Outcome(*refusal);
   }
-  if (auto refusal = RefuseMemoryResize(node_, ledger_.state(), pod, request.wanted)) {
+  if (auto refusal =
+          RefuseMemoryResize(node_, ledger_.state(), pod, request.wanted, request.memory_in_cri)) {
     return Outcome(*refusal);
   }
   notes_.SawPod(pod);

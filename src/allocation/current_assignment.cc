@@ -31,6 +31,12 @@ bool HasSameWhole(const ByPod& before, const ByPod& after, const std::string& po
   return old == before.end() || (now != after.end() && now->second == old->second);
 }
 
+bool LacksMemory(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
+                 const Container& container) {
+  return admission::RequestsMemory(node, pod, container) &&
+         state.memory.Find({pod.uid, container.name}) == nullptr;
+}
+
 bool HasWhole(const admission::NodeState& state, const std::string& pod_uid) {
   return state.cpu.pods.contains(pod_uid) || state.memory.pods.contains(pod_uid);
 }
@@ -74,7 +80,7 @@ bool HasAllItRequests(const admission::Node& node, const admission::NodeState& s
   if (!admission::RequestsAssignment(node, state, pod, container)) return true;
   const ContainerKey key{pod.uid, container.name};
   if (LacksItsCpus(node, state, pod, container)) return false;
-  if (admission::RequestsMemory(node, pod, container) && !state.memory.Find(key)) return false;
+  if (LacksMemory(node, state, pod, container)) return false;
   for (const auto& [resource, amount] : container.resources.limits) {
     if (amount.IsZero() || !state.devices.resources.contains(resource)) continue;
     const devicemanager::DeviceAllocation* assigned = state.devices.Find(key, resource);
@@ -92,9 +98,12 @@ bool IsDecided(const admission::Node& node, const admission::NodeState& state,
   return std::ranges::all_of(pod.containers, [&](const Container& container) {
     if (one && container.name != request.wanted) return true;
     // A container of the shared pool may come again and ask for exclusive CPUs. Others may have
-    // been admitted before the kubelet, or a plugin, knew their devices.
+    // been admitted before the kubelet, or a plugin, knew their devices. Of a container that was
+    // taken for one that has ended, others can have taken the memory.
+    const bool has_memory = container.kind == ContainerKind::kInit || HasWhole(state, pod.uid) ||
+                            !LacksMemory(node, state, pod, container);
     const bool was_admitted = admitted.contains({pod.uid, container.name});
-    if (was_admitted && !LacksItsCpus(node, state, pod, container) &&
+    if (was_admitted && has_memory && !LacksItsCpus(node, state, pod, container) &&
         !LacksDevices(state, pod, container)) {
       return true;
     }

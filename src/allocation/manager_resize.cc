@@ -137,8 +137,10 @@ bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
   const Pod& pod = caller.request.pod;
   const std::optional<WantedResize> wanted =
       FindResize(ledger_.state(), pod, caller.request.wanted);
-  if (!wanted || RefuseMemoryResize(node_, ledger_.state(), pod, caller.request.wanted))
+  if (!wanted || RefuseMemoryResize(node_, ledger_.state(), pod, caller.request.wanted,
+                                    caller.request.memory_in_cri)) {
     return false;
+  }
   if (pending) {
     operations_.at(pod.uid)->behind.push_back(std::move(caller));
     return true;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/config/feature_gates.h"
 #include "allocation/current_assignment.h"
 
 namespace alignd::allocation {
@@ -46,6 +47,16 @@ std::string Fault(const std::vector<memorymanager::Block>& blocks, std::string_v
          asked;
 }
 
+// Whether the assigned amount or the other one contains memory of ResourceClaims, which is in the
+// limit in CRI. A container keeps the amount of its first decision.
+bool ClaimsMayExplain(const admission::Node& node, const MemoryInCri& in_cri, uint64_t assigned,
+                      uint64_t asked) {
+  if (!DraNodeAllocatableResourcesOn(node.config)) return false;
+  if (in_cri.is_estimate) return asked > assigned;
+  // At the first decision, no other source than CRI answered.
+  return asked < assigned && in_cri.limit.value_or(assigned) == assigned;
+}
+
 constexpr char kRemedy[] = "delete the pod and create it with the memory that it needs";
 
 }  // namespace
@@ -79,7 +90,7 @@ Refusal RefusedMemoryResize(const admission::NodeState& state, const std::string
 
 std::optional<Refusal> RefuseMemoryResize(const admission::Node& node,
                                           const admission::NodeState& state, const Pod& pod,
-                                          const std::string& wanted) {
+                                          const std::string& wanted, const MemoryInCri& in_cri) {
   // A pod from before its handler was listed keeps what it has, so that its containers can restart.
   if (!node.memory || !pod.shared_pool_handler.empty()) return std::nullopt;
   // Its containers are assigned parts of what the pod has as a whole.
@@ -96,8 +107,9 @@ std::optional<Refusal> RefuseMemoryResize(const admission::Node& node,
     if (!assigned || *assigned == 0 || !admission::RequestsMemory(node, pod, container)) continue;
     const Quantity* const asked = Find(container.resources.requests, kMemory);
     if (asked == nullptr || *asked == Quantity(static_cast<int64_t>(*assigned))) continue;
-    return RefusedMemoryResize(state, key, NameOrUid(pod),
-                               static_cast<uint64_t>(std::max<int64_t>(asked->Value(), 0)));
+    const auto bytes = static_cast<uint64_t>(std::max<int64_t>(asked->Value(), 0));
+    if (ClaimsMayExplain(node, in_cri, *assigned, bytes)) continue;
+    return RefusedMemoryResize(state, key, NameOrUid(pod), bytes);
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include "alignd/admission/node_state.h"
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
+#include "allocation/admission_request.h"
 
 namespace alignd::allocation {
 
@@ -28,10 +29,13 @@ Refusal RefusedMemoryResize(const admission::NodeState& state, const std::string
 
 // The refusal of a container of the pod, or of the `wanted` one if that is among them, that asks
 // for another amount than it is assigned. Not of init containers: the others take over the memory
-// that these are assigned. nullopt: there is none. Differs: the kubelet does not look at the amount
-// of a container that is created again.
+// that these are assigned. nullopt: there is none. Memory of ResourceClaims is no resize: whether
+// the first decision about the container counted it, and whether this one does, depends on which
+// source answered. Differs: the kubelet does not look at the amount of a container that is created
+// again.
 std::optional<Refusal> RefuseMemoryResize(const admission::Node& node,
                                           const admission::NodeState& state, const Pod& pod,
-                                          const std::string& wanted);
+                                          const std::string& wanted,
+                                          const MemoryInCri& in_cri = {});
 
 }  // namespace alignd::allocation

@@ -27,8 +27,7 @@ enum class PodQuota {
 };
 
 // Each entry stays until its pod is forgotten, also if the pod was refused. One thread at a time,
-// except for
-// InitContainers, KeepsQuota and HasPodLevelResources.
+// except for InitContainers, KeepsQuota and HasPodLevelResources.
 class PodNotes {
  public:
   // Keeps the pod if it has init containers.

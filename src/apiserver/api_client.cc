@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "apiserver/object_json.h"
 #include "host/descriptor.h"
 #include "host/file.h"
 
@@ -269,6 +270,22 @@ class HttpReader final : public ApiReader {
 };
 
 }  // namespace
+
+std::string StatusText(const ApiAnswer& answer) {
+  std::string text = "the API server answers " + std::to_string(answer.status);
+  const nlohmann::json status = ParsedObject(answer.body);
+  const nlohmann::json* const message = MemberIn(status, "message");
+  if (message != nullptr && message->is_string()) text += ": " + message->get<std::string>();
+  return text;
+}
+
+std::string StatusRemedy(const ApiAnswer& answer) {
+  if (answer.status == 401) return "renew the token or certificate of the credential";
+  if (answer.status == 429 || answer.status >= 500) {
+    return "see why the API server is busy; the call can be repeated";
+  }
+  return "see the API server's log";
+}
 
 Result<ApiCall> ConnectTo(const ApiCredential& credential, const std::string& user_agent,
                           std::chrono::seconds patience) {

@@ -19,6 +19,11 @@ struct ApiAnswer {
   std::optional<std::chrono::seconds> retry_after = {};  // how long to wait, if it says so
 };
 
+// "the API server answers 403: why", of an answer that is a failure.
+std::string StatusText(const ApiAnswer& answer);
+// Its remedy, where the call has no better one.
+std::string StatusRemedy(const ApiAnswer& answer);
+
 // One call of the API server. Errors: kUnavailable if there is no answer.
 using ApiCall = std::function<Result<ApiAnswer>(const std::string& method, const std::string& path,
                                                 const std::string& body)>;

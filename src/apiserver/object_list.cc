@@ -114,24 +114,16 @@ ApiFailure FailureOf(ObjectKind kind, const ApiAnswer& answer, std::string_view 
   if (answer.status == 410) {
     return {.error = NotRead(kind, std::string(verb) + ": expired", ""), .is_expired = true};
   }
-  const nlohmann::json status = ParsedObject(answer.body);
-  const nlohmann::json* const message = MemberIn(status, "message");
-  std::string text =
-      std::string(verb) + ": the API server answers " + std::to_string(answer.status);
-  if (message != nullptr && message->is_string()) text += ": " + message->get<std::string>();
-  std::string remedy = "see the API server's log";
-  if (answer.status == 401) {
-    remedy = "renew the token or certificate of the credential";
-  } else if (answer.status == 403) {
+  std::string remedy = StatusRemedy(answer);
+  if (answer.status == 403) {
     remedy = access;
   } else if (answer.status == 404 && kind != ObjectKind::kTopology) {
     remedy = "correct the server of the kubeconfig: it does not serve the API of Kubernetes";
   } else if (answer.status == 404) {
     remedy = "install the CustomResourceDefinition of NodeResourceTopology, v1alpha2";
-  } else if (answer.status == 429 || answer.status >= 500) {
-    remedy = "see why the API server is busy; the call can be repeated";
   }
-  return {.error = NotRead(kind, text, remedy), .pause = answer.retry_after};
+  return {.error = NotRead(kind, std::string(verb) + ": " + StatusText(answer), remedy),
+          .pause = answer.retry_after};
 }
 
 std::optional<ApiFailure> ListObjects(ApiReader& reader, ObjectKind kind,

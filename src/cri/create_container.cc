@@ -1,5 +1,7 @@
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -103,6 +105,7 @@ class CreateContainer final : public WaitingCall {
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
               .wanted = key_.container,
+              .memory_in_cri = {.limit = MemoryLimit(), .is_estimate = ask.is_estimate},
               .kubelet_allocated = std::move(kubelet_allocated),
               .wait_until = AnswerBy(deadline()),
               .message_bytes = bytes_.size(),
@@ -248,6 +251,12 @@ class CreateContainer final : public WaitingCall {
 
   const std::string& CgroupParent() const {
     return request_->sandbox_config().linux().cgroup_parent();
+  }
+
+  // 0: none.
+  uint64_t MemoryLimit() const {
+    const int64_t limit = request_->config().linux().resources().memory_limit_in_bytes();
+    return static_cast<uint64_t>(std::max<int64_t>(limit, 0));
   }
 
   // "namespace/name"; the UID if the pod has no name.

@@ -68,9 +68,39 @@ class UpdatePodSandboxResources final : public WaitingCall {
     Pod& pod = (*known)->pod;
     pod.policies.sharing = context_.registry.SharingOfPod(pod_uid_);
     MarkHandler(context_, context_.registry.HandlerOfPod(pod_uid_), pod);
-    const std::optional<RefusedContainer> refused = FirstRefused(pod);
-    if (!refused) return Forward(decide);
-    decide(RefuseInPlaceResize(context_, {pod_uid_, refused->name}, refused->why));
+    pod_ = std::move(pod);
+    if (request_.resources().memory_limit_in_bytes() == 0) return TryCpus(decide);
+    CompareMemory(decide);
+  }
+
+  // From container number `compared_` on. As in UpdateContainerResources, the limit that a
+  // container has in the runtime is no resize.
+  void CompareMemory(const Decide& decide) {
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    for (; compared_ < pod_.containers.size(); ++compared_) {
+      const std::string& name = pod_.containers[compared_].name;
+      const std::optional<Refusal> why =
+          allocation::RefuseMemoryResize(context_.node, snapshot->state, pod_, name);
+      if (!why) continue;
+      other_memory_ = {name, *why};
+      const std::string id = IdOf(name);
+      if (id.empty()) return Refuse(other_memory_, decide);
+      return context_.runtime.FindSpec(id,
+                                       Next(&UpdatePodSandboxResources::RefuseOtherMemory, decide));
+    }
+    TryCpus(decide);
+  }
+
+  void RefuseOtherMemory(Result<reconcile::ContainerSpec> spec, Decide decide) {
+    const int64_t asked = podsource::Amount(pod_.containers[compared_].resources.limits, "memory");
+    if (!spec.ok() || spec->memory_limit != asked) return Refuse(other_memory_, decide);
+    ++compared_;
+    CompareMemory(decide);
+  }
+
+  void TryCpus(const Decide& decide) {
+    const std::optional<RefusedContainer> refused = FirstRefused(pod_);
+    refused ? Refuse(*refused, decide) : Forward(decide);
   }
 
   void Forward(const Decide& decide) {
@@ -93,6 +123,19 @@ class UpdatePodSandboxResources final : public WaitingCall {
     std::string name;
     Refusal why;
   };
+
+  void Refuse(const RefusedContainer& refused, const Decide& decide) {
+    decide(RefuseInPlaceResize(context_, {pod_uid_, refused.name}, refused.why));
+  }
+
+  // Of a container of the pod; empty: it does not run.
+  std::string IdOf(const std::string& container) const {
+    const ContainerKey key{pod_uid_, container};
+    for (const admission::RunningContainer& running : context_.registry.Containers()) {
+      if (running.key == key) return running.id;
+    }
+    return "";
+  }
 
   template <typename Argument>
   std::function<void(Argument)> Next(void (UpdatePodSandboxResources::*step)(Argument, Decide),
@@ -139,12 +182,8 @@ class UpdatePodSandboxResources final : public WaitingCall {
   std::optional<RefusedContainer> FirstImpossible(const Pod& pod) const {
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     for (const Container& container : pod.containers) {
-      std::optional<Refusal> why =
-          allocation::RefuseMemoryResize(context_.node, snapshot->state, pod, container.name);
-      if (!why) {
-        why = allocation::RefuseResize(snapshot->state, pod, container.name,
-                                       context_.allocation.resizes_exclusive_cpus());
-      }
+      std::optional<Refusal> why = allocation::RefuseResize(
+          snapshot->state, pod, container.name, context_.allocation.resizes_exclusive_cpus());
       if (why) return RefusedContainer{container.name, *std::move(why)};
     }
     return std::nullopt;
@@ -198,6 +237,9 @@ class UpdatePodSandboxResources final : public WaitingCall {
   std::string pod_uid_;
   std::string bytes_;  // the request as it came
   v1::UpdatePodSandboxResourcesRequest request_;
+  Pod pod_;                        // as its source shows it
+  size_t compared_ = 0;            // of its containers, for memory
+  RefusedContainer other_memory_;  // of the container whose limit the runtime is asked for
 };
 
 }  // namespace

@@ -29,8 +29,8 @@ TopologyPublisher::TopologyPublisher(std::string node, GetTopology get_topology,
                                      std::function<Clock::time_point()> now)
     : node_(std::move(node)),
       get_topology_(std::move(get_topology)),
-      connect_(std::move(connect)),
-      now_(std::move(now)) {}
+      now_(std::move(now)),
+      call_(std::move(connect)) {}
 
 milliseconds TopologyPublisher::Step() {
   const auto answer = get_topology_(version_, WaitAtMost(now_()));
@@ -69,15 +69,11 @@ void TopologyPublisher::Write(Clock::time_point now) {
 }
 
 TopologyPublisher::Attempt TopologyPublisher::TryToWrite(Clock::time_point now) {
-  if (!call_ || now - connected_ >= kConnectionAge) {
-    Result<ApiCall> call = connect_();
-    if (!call.ok()) return Failure{.error = call.error()};
-    call_ = *std::move(call);
-    connected_ = now;
-  }
+  const Result<Done> connected = call_.Refresh(now);
+  if (!connected.ok()) return Failure{.error = connected.error()};
   Attempt attempt = Publish(*call_);
   if (!attempt && is_to_mark_) attempt = MarkNode(*call_);
-  if (attempt) call_.reset();
+  if (attempt) call_.Drop();
   return attempt;
 }
 

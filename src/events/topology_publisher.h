@@ -9,6 +9,7 @@
 
 #include "alignd/base/result.h"
 #include "alignd/control/v1/topology.pb.h"
+#include "apiserver/kept_call.h"
 #include "events/event_sender.h"
 
 namespace alignd::events {
@@ -22,8 +23,7 @@ class TopologyPublisher {
   // one.
   using GetTopology = std::function<Result<control::v1::GetTopologyResponse>(
       const std::string& known_version, std::chrono::milliseconds wait)>;
-  // A connection with the credential of now.
-  using Connect = std::function<Result<ApiCall>()>;
+  using Connect = apiserver::KeptCall<Clock::time_point>::Connect;
 
   static constexpr std::chrono::milliseconds kBetweenWrites{250};  // changes in it are one write
   static constexpr std::chrono::seconds kAligndWait{20};           // for a change
@@ -35,8 +35,6 @@ class TopologyPublisher {
   static constexpr std::chrono::seconds kLongestRetryAfter{300};
   // Without the custom resource definition.
   static constexpr std::chrono::seconds kWithoutDefinition{60};
-  // A connection is made anew so often: the files of its credential may have been renewed.
-  static constexpr std::chrono::seconds kConnectionAge{60};
   static constexpr int kMaxTries = 5;  // calls of one write that others write between
 
   // What has happened so far.
@@ -95,7 +93,6 @@ class TopologyPublisher {
 
   const std::string node_;
   const GetTopology get_topology_;
-  const Connect connect_;
   const std::function<Clock::time_point()> now_;
 
   std::string version_;   // of `wanted_`
@@ -105,8 +102,7 @@ class TopologyPublisher {
   // The API server's object after the last write; empty: not known. What differs from it was
   // written by another program.
   std::string previous_;
-  std::optional<ApiCall> call_;
-  Clock::time_point connected_{};
+  apiserver::KeptCall<Clock::time_point> call_;
   Clock::time_point check_at_{};
   Clock::time_point ask_for_owner_at_{};  // of an object without an owner
   Clock::time_point not_before_{};

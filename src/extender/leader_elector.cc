@@ -11,8 +11,6 @@
 #include <limits>
 #include <utility>
 
-#include "apiserver/object_json.h"
-
 namespace alignd::extender {
 namespace {
 
@@ -37,8 +35,8 @@ LeaderElector::LeaderElector(Settings settings, Connect connect)
 
 LeaderElector::LeaderElector(Settings settings, Connect connect, Clocks clocks)
     : settings_(std::move(settings)),
-      connect_(std::move(connect)),
       clocks_(std::move(clocks)),
+      call_(std::move(connect)),
       jitter_(static_cast<unsigned>(std::hash<std::string>{}(settings_.identity))) {}
 
 std::string LeaderElector::Shown() const { return settings_.name_space + "/" + settings_.name; }
@@ -57,19 +55,15 @@ std::chrono::milliseconds LeaderElector::Step() {
     if (!again) break;
   }
   if (attempt) {
-    call_.reset();
+    call_.Drop();
     known_.reset();
   }
   return Note(attempt);
 }
 
 LeaderElector::Attempt LeaderElector::Try(bool& again) {
-  if (const Time now = clocks_.boot(); !call_ || now - connected_ >= kConnectionAge) {
-    Result<apiserver::ApiCall> call = connect_();
-    if (!call.ok()) return Failure{call.error()};
-    call_ = *std::move(call);
-    connected_ = now;
-  }
+  const Result<Done> connected = call_.Refresh(clocks_.boot());
+  if (!connected.ok()) return Failure{connected.error()};
   if (!known_) {
     bool is_absent = false;
     if (Attempt failed = Read(is_absent)) return failed;
@@ -197,15 +191,8 @@ void LeaderElector::Renewed(const Lease& lease, Time before) {
 
 LeaderElector::Failure LeaderElector::FailureOf(const apiserver::ApiAnswer& answer,
                                                 const std::string& verb) const {
-  std::string text =
-      verb + " Lease " + Shown() + ": the API server answers " + std::to_string(answer.status);
-  const nlohmann::json status = apiserver::ParsedObject(answer.body);
-  const nlohmann::json* const message = apiserver::MemberIn(status, "message");
-  if (message != nullptr && message->is_string()) text += ": " + message->get<std::string>();
-  std::string remedy = "see the API server's log";
-  if (answer.status == 401) {
-    remedy = "renew the token or certificate of the credential";
-  } else if (answer.status == 403) {
+  std::string remedy = apiserver::StatusRemedy(answer);
+  if (answer.status == 403) {
     remedy =
         "allow the credential to get, create and update leases.coordination.k8s.io: "
         "config/scheduler/rbac.yaml, with the namespace " +
@@ -213,10 +200,10 @@ LeaderElector::Failure LeaderElector::FailureOf(const apiserver::ApiAnswer& answ
   } else if (answer.status == 404) {
     remedy = "create the namespace " + settings_.name_space +
              ", or give another with --leader-elect-resource-namespace";
-  } else if (answer.status == 429 || answer.status >= 500) {
-    remedy = "see why the API server is busy; the call can be repeated";
   }
-  return {.error = {ErrorCode::kUnavailable, text, remedy}, .pause = answer.retry_after};
+  return {.error = {ErrorCode::kUnavailable,
+                    verb + " Lease " + Shown() + ": " + apiserver::StatusText(answer), remedy},
+          .pause = answer.retry_after};
 }
 
 milliseconds LeaderElector::Note(const Attempt& attempt) {

@@ -11,6 +11,7 @@
 
 #include "alignd/base/result.h"
 #include "apiserver/api_client.h"
+#include "apiserver/kept_call.h"
 #include "extender/lease.h"
 #include "sync/boot_clock.h"
 #include "sync/mutex.h"
@@ -34,8 +35,7 @@ namespace alignd::extender {
 class LeaderElector {
  public:
   using Time = BootClock::time_point;
-  // A connection with the credential of now.
-  using Connect = std::function<Result<apiserver::ApiCall>()>;
+  using Connect = apiserver::KeptCall<Time>::Connect;
 
   // The defaults are those of kube-scheduler.
   struct Settings {
@@ -52,8 +52,6 @@ class LeaderElector {
   };
   // A pause between two attempts is longer than retry_period by at most this part.
   static constexpr double kJitter = 0.2;
-  // A connection is made anew so often: the files of its credential may have been renewed.
-  static constexpr std::chrono::seconds kConnectionAge{60};
 
   LeaderElector(Settings settings, Connect connect);
   LeaderElector(Settings settings, Connect connect, Clocks clocks);
@@ -121,10 +119,8 @@ class LeaderElector {
   std::chrono::milliseconds Note(const Attempt& attempt);
 
   const Settings settings_;
-  const Connect connect_;
   const Clocks clocks_;
-  std::optional<apiserver::ApiCall> call_;
-  Time connected_{};
+  apiserver::KeptCall<Time> call_;
   std::optional<Lease> known_;  // as the API server has it now; nullopt: it must be read
   Time observed_at_{};          // when observed_ was first seen
   std::chrono::system_clock::time_point stamped_{};

@@ -3,21 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "apiserver/object_json.h"
-
 namespace alignd::extender {
 
 LeaderEndpoint::LeaderEndpoint(Settings settings, LeaderElector::Connect connect)
-    : settings_(std::move(settings)), connect_(std::move(connect)) {}
+    : settings_(std::move(settings)), call_(std::move(connect)) {}
 
 Result<Done> LeaderEndpoint::Announce() {
-  const BootClock::time_point now = BootClock::now();
-  if (!call_ || now - connected_ >= LeaderElector::kConnectionAge) {
-    Result<apiserver::ApiCall> call = connect_();
-    if (!call.ok()) return call.error();
-    call_ = *std::move(call);
-    connected_ = now;
-  }
+  if (Result<Done> connected = call_.Refresh(BootClock::now()); !connected.ok()) return connected;
   const nlohmann::json endpoint = {{"addresses", {settings_.address}},
                                    {"conditions", {{"ready", true}}}};
   const nlohmann::json patch = {{"endpoints", nlohmann::json::array({endpoint})}};
@@ -25,15 +17,10 @@ Result<Done> LeaderEndpoint::Announce() {
                            "/endpointslices/" + settings_.slice;
   const auto answer = (*call_)("PATCH", path, patch.dump());
   if (answer.ok() && answer->status == 200) return Done{};
-  call_.reset();
+  call_.Drop();
   if (!answer.ok()) return answer.error();
   const std::string shown = settings_.name_space + "/" + settings_.slice;
-  std::string text =
-      "patch EndpointSlice " + shown + ": the API server answers " + std::to_string(answer->status);
-  const nlohmann::json status = apiserver::ParsedObject(answer->body);
-  const nlohmann::json* const message = apiserver::MemberIn(status, "message");
-  if (message != nullptr && message->is_string()) text += ": " + message->get<std::string>();
-  std::string remedy = "see the API server's log";
+  std::string remedy = apiserver::StatusRemedy(*answer);
   if (answer->status == 403) {
     remedy = "allow the credential to patch endpointslices.discovery.k8s.io in the namespace " +
              settings_.name_space;
@@ -43,7 +30,8 @@ Result<Done> LeaderEndpoint::Announce() {
     remedy = "see that the addressType of the EndpointSlice " + shown + " is that of " +
              settings_.address + ", of --leader-endpoint-address";
   }
-  return Error{ErrorCode::kUnavailable, text, remedy};
+  return Error{ErrorCode::kUnavailable,
+               "patch EndpointSlice " + shown + ": " + apiserver::StatusText(*answer), remedy};
 }
 
 }  // namespace alignd::extender

@@ -1,11 +1,10 @@
 // Leads the Service of several replicas to the leader.
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 
 #include "alignd/base/result.h"
+#include "apiserver/kept_call.h"
 #include "extender/leader_elector.h"
 
 namespace alignd::extender {
@@ -29,9 +28,7 @@ class LeaderEndpoint {
 
  private:
   const Settings settings_;
-  const LeaderElector::Connect connect_;
-  std::optional<apiserver::ApiCall> call_;
-  BootClock::time_point connected_{};
+  apiserver::KeptCall<BootClock::time_point> call_;
 };
 
 }  // namespace alignd::extender

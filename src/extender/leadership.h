@@ -19,8 +19,7 @@ namespace alignd::extender {
 // - at once, with nodes and pods that were listed after it became the leader, if the former leader
 //   has released the Lease: it does that when all pods that it let through are shown;
 // - else with nodes and pods that were listed `wait` later: by then, each pod that the former
-// leader
-//   let through is bound, or its place is void.
+//   leader let through is bound, or its place is void.
 class Leadership {
  public:
   // What this replica knows of the cluster. Its functions are thread-safe.

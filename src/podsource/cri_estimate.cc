@@ -81,6 +81,7 @@ PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container, bool claims_add_sizes) {
   PodAsk ask{PodWithoutContainers(sandbox), std::string(kCriEstimate)};
+  ask.is_estimate = true;
   ask.pod.is_complete = false;
   // A container outside of the kubelet's cgroups gets no exclusive CPUs.
   if (!ask.pod.stated_qos) ask.pod.stated_qos = QosClass::kBurstable;

@@ -19,6 +19,8 @@ struct PodAsk {
   std::string source;  // for `alignctl explain`: "annotation alignd.io/resources"
   // Whether the source knows which extended resources a DRA driver serves: `pod` is without them.
   bool knows_dra = false;
+  // Whether CPU and memory of `pod` are from CRI: see EstimateContainer.
+  bool is_estimate = false;
 };
 
 // The kubelet's request for which the resources are needed.

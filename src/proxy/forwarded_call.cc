@@ -227,21 +227,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   void Open(const Result<Session*>& session) {
     if (state_ != State::kForwarded) return;
-    std::optional<int32_t> stream;
-    if (session.ok()) {
-      stream =
-          (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), runtime_);
-    }
-    if (session.ok() && !stream) {  // all stream numbers of the connection are used up
+    if (!session.ok()) return Fail({grpc::StatusCode::UNAVAILABLE, session.error().message});
+    const std::optional<int32_t> stream =
+        (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), runtime_);
+    if (!stream) {  // all stream numbers of the connection are used up
       context_.runtime->Retire(**session);
-      Forward();
-      return;
-    }
-    if (!session.ok()) {
-      const grpc::Status status(grpc::StatusCode::UNAVAILABLE, session.error().message);
-      if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
-      Answer(status);
-      return;
+      return Forward();
     }
     runtime_.session = *session;
     runtime_.stream = *stream;
@@ -296,10 +287,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     runtime_.ended = true;
     if (state_ == State::kFinished) return;  // the caller has cancelled, and the handler knows it
     CollectedAnswer::Parts result = answer_.Take(Method());
-    if (!result.is_whole) {
-      handler_->OnResponse(result.status, nullptr);
-      return Answer(result.status);  // the same that the handler gets
-    }
+    if (!result.is_whole) return Fail(result.status);
     handler_->OnResponse(result.status, result.status.ok() ? &*result.message : nullptr);
     if (!result.status.ok() && handler_->AnswersInsteadOf(result.status)) {
       state_ = State::kAsking;
@@ -334,6 +322,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   }
 
   // --- Ends that come too early.
+
+  // Without an answer of the runtime: the handler gets the same status as the caller.
+  void Fail(const grpc::Status& status) {
+    if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
+    Answer(status);
+  }
 
   // Reports to the runtime and to the handler that the answer is not wanted any more.
   void EndRuntimeSide(const grpc::Status& status, bool awaits_answer = false) {

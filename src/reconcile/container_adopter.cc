@@ -50,7 +50,7 @@ std::string Found(const allocation::StateFindings& findings, bool adopts,
 
 bool HasAny(const admission::NodeState& state, const ContainerKey& key) {
   return state.cpu.Find(key) != nullptr || state.memory.Find(key) != nullptr ||
-         state.devices.allocations.contains(key);
+         state.cpu.shares.contains(key) || state.devices.allocations.contains(key);
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ std::vector<ConfigProblem> FindProblems(const Machine& machine, const KubeletCon
     const std::vector<ConfigProblem> of_memory = memorymanager::FindProblems(machine, config);
     problems.insert(problems.end(), of_memory.begin(), of_memory.end());
   }
-  const std::vector<ConfigProblem> of_defaults = FindDefaultProblems(config);
+  cpumanager::PolicyOptions options;
+  cpumanager::FindOptionProblems(machine, config, options);  // these are among `of_cpus`
+  const std::vector<ConfigProblem> of_defaults = FindDefaultProblems(config, options);
   problems.insert(problems.end(), of_defaults.begin(), of_defaults.end());
   return problems;
 }

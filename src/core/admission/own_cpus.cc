@@ -33,10 +33,6 @@ bool MayBind(const Node& node, CpuBindPolicy policy) {
   return !of_node || *of_node == policy;
 }
 
-std::string OptionOf(CpuBindPolicy policy) {
-  return policy == CpuBindPolicy::kFullPcpus ? "full-pcpus-only" : "distribute-cpus-across-cores";
-}
-
 bool MayChooseBind(const Node& node, const Pod& pod) {
   return MayChoose(node, pod, PodPolicy::kCpuBindPolicy);
 }
@@ -61,11 +57,18 @@ bool HasExclusiveCpus(const Node& node, const Pod& asking) {
                              [&](const Container& one) { return ExclusiveCpuCount(pod, one) > 0; });
 }
 
-std::optional<CpuBindPolicy> BindPolicyOf(const Node& node) {
-  if (!node.cpu) return std::nullopt;
-  if (node.cpu->options.full_pcpus_only) return CpuBindPolicy::kFullPcpus;
-  if (node.cpu->options.distribute_cpus_across_cores) return CpuBindPolicy::kSpreadByPcpus;
+std::optional<CpuBindPolicy> BindPolicyOf(const cpumanager::PolicyOptions& options) {
+  if (options.full_pcpus_only) return CpuBindPolicy::kFullPcpus;
+  if (options.distribute_cpus_across_cores) return CpuBindPolicy::kSpreadByPcpus;
   return std::nullopt;
+}
+
+std::optional<CpuBindPolicy> BindPolicyOf(const Node& node) {
+  return node.cpu ? BindPolicyOf(node.cpu->options) : std::nullopt;
+}
+
+std::string OptionOf(CpuBindPolicy policy) {
+  return policy == CpuBindPolicy::kFullPcpus ? "full-pcpus-only" : "distribute-cpus-across-cores";
 }
 
 StaticPolicy CpuPolicyWith(const Node& node, const PodPolicies& chosen) {

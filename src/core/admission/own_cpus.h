@@ -11,6 +11,7 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
+#include "alignd/cpumanager/policy_options.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
@@ -22,6 +23,9 @@ namespace alignd::admission {
 // Source: koordinator apis/extension/numa_aware.go, GetNodeCPUBindPolicy; there, a label of the
 // node stands for SpreadByPCPUs.
 std::optional<CpuBindPolicy> BindPolicyOf(const Node& node);
+std::optional<CpuBindPolicy> BindPolicyOf(const cpumanager::PolicyOptions& options);
+// The name of the option that gives the node that policy.
+std::string OptionOf(CpuBindPolicy policy);
 
 // How the CPU manager decides about a pod with these policies (ChosenPolicies): the node's own
 // policy, with what the pod asks for in addition. The node must have one.

@@ -11,29 +11,13 @@
 namespace alignd::admission {
 namespace {
 
-// Whether the option is on. What is no boolean is another problem of the configuration.
-bool HasOption(const KubeletConfig& config, const std::string& option) {
-  const auto found = config.cpu_manager_policy_options.find(option);
-  return found != config.cpu_manager_policy_options.end() &&
-         ParseGoBool(found->second).value_or(false);
-}
-
-// As BindPolicyOf, of a configuration: the option, and what it stands for.
-std::optional<std::pair<std::string, CpuBindPolicy>> BindOptionOf(const KubeletConfig& config) {
-  if (HasOption(config, "full-pcpus-only")) {
-    return std::pair(std::string("full-pcpus-only"), CpuBindPolicy::kFullPcpus);
-  }
-  if (HasOption(config, "distribute-cpus-across-cores")) {
-    return std::pair(std::string("distribute-cpus-across-cores"), CpuBindPolicy::kSpreadByPcpus);
-  }
-  return std::nullopt;
-}
-
 // The problems of one entry.
 class EntryProblems {
  public:
-  EntryProblems(const KubeletConfig& config, size_t position, std::vector<ConfigProblem>& problems)
+  EntryProblems(const KubeletConfig& config, std::optional<CpuBindPolicy> bind, size_t position,
+                std::vector<ConfigProblem>& problems)
       : config_(config),
+        bind_(bind),
         entry_(config.namespace_policies[position]),
         path_("namespacePolicies[" + std::to_string(position) + "].defaults."),
         problems_(problems) {}
@@ -75,10 +59,9 @@ class EntryProblems {
   }
 
   void CheckBind(const std::string& name, const std::optional<CpuBindPolicy>& wanted) {
-    const auto option = BindOptionOf(config_);
-    if (!wanted || !option || option->second == *wanted) return;
+    if (!wanted || !bind_ || *bind_ == *wanted) return;
     Add(name, std::string(ToString(*wanted)),
-        "contradicts option " + option->first + " of cpuManagerPolicyOptions",
+        "contradicts option " + OptionOf(*bind_) + " of cpuManagerPolicyOptions",
         "remove " + name + ": the option applies to all pods; or remove the option");
   }
 
@@ -91,6 +74,7 @@ class EntryProblems {
   }
 
   const KubeletConfig& config_;
+  const std::optional<CpuBindPolicy> bind_;  // of the node
   const NamespacePolicies& entry_;
   const std::string path_;
   std::vector<ConfigProblem>& problems_;
@@ -197,10 +181,11 @@ std::string WithoutDefaultTopology(const KubeletConfig& config) {
   return has_any ? " and no numaTopologyPolicy among the defaults in namespacePolicies" : "";
 }
 
-std::vector<ConfigProblem> FindDefaultProblems(const KubeletConfig& config) {
+std::vector<ConfigProblem> FindDefaultProblems(const KubeletConfig& config,
+                                               const cpumanager::PolicyOptions& options) {
   std::vector<ConfigProblem> problems;
   for (size_t i = 0; i < config.namespace_policies.size(); ++i) {
-    EntryProblems(config, i, problems).Find();
+    EntryProblems(config, BindPolicyOf(options), i, problems).Find();
   }
   return problems;
 }

@@ -9,6 +9,7 @@
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/config/config_problem.h"
+#include "alignd/cpumanager/policy_options.h"
 #include "alignd/pod/pod.h"
 
 namespace alignd::admission {
@@ -53,7 +54,9 @@ KubeletConfig WithTopologyPolicy(KubeletConfig config, TopologyManagerPolicy pol
 // " and no numaTopologyPolicy among the defaults in namespacePolicies"; empty: there is none.
 std::string WithoutDefaultTopology(const KubeletConfig& config);
 
-// Defaults that contradict the policies of the node, or have no effect beside them.
-std::vector<ConfigProblem> FindDefaultProblems(const KubeletConfig& config);
+// Defaults that contradict the policies of the node, or have no effect beside them. `options`:
+// those of the configuration, as far as they can be read.
+std::vector<ConfigProblem> FindDefaultProblems(const KubeletConfig& config,
+                                               const cpumanager::PolicyOptions& options);
 
 }  // namespace alignd::admission

@@ -61,6 +61,22 @@ bool OnlyThisPodUses(const MemoryState& state, const Pod& pod, int node) {
   return own == state.machine.at(node).number_of_assignments;
 }
 
+// Whether all init containers in the pod have ended: the others are not known. A pod with pod-level
+// resources can be decided as one that is not complete although it is.
+bool KnowsOnlyEnded(const Pod& pod) { return !pod.is_complete && !HasPodLevelResources(pod); }
+
+// Releases what is left to the init containers from which a container of the pod has taken memory.
+// Otherwise it is released when that container starts, by the roles in the pod. Of a pod that is
+// not complete, these are not known any more after a restart, and the name can be that of a
+// container of an earlier sandbox, which needs all of its memory again.
+void ReleaseRests(const Pod& pod, const std::map<std::string, std::vector<Block>>& before,
+                  MemoryState& state) {
+  for (const auto& [name, blocks] : before) {
+    const ContainerKey key{pod.uid, name};
+    if (*state.Find(key) != blocks) ReleaseContainer(key, state);
+  }
+}
+
 }  // namespace
 
 Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, const Pod& pod,
@@ -134,6 +150,10 @@ Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const
   if (!nodes.ok()) return {UnexpectedAdmissionError(nodes.error().message), exact};
 
   const std::vector<int> ids = machine.NumaIds(*nodes);
+  std::map<std::string, std::vector<Block>> before;
+  if (KnowsOnlyEnded(pod) && state.assignments.contains(pod.uid)) {
+    before = state.assignments.at(pod.uid);
+  }
   std::vector<Block> blocks;
   for (const auto& [type, bytes] : *request) {
     blocks.push_back({.numa_affinity = ids, .type = type, .size = bytes});
@@ -141,6 +161,7 @@ Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const
     MustBeZero(Book(ids, type, bytes - reused, state.machine));
   }
   state.assignments[pod.uid][container.name] = std::move(blocks);
+  ReleaseRests(pod, before, state);
   return {std::nullopt, exact};
 }
 

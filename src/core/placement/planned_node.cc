@@ -193,8 +193,7 @@ std::string PlannedNode::UnknownShares(const Pod& pod) const {
   if (!takes_cpus) return {};
   return "podPolicies or namespacePolicies of the node has sharedNUMANode or shared-cpus, and no "
          "state file says which containers of the shared pool stay on one NUMA node; add alignd's "
-         "file "
-         "cpu_shares, ask alignd on that node (alignctl why-not), or leave the files out";
+         "file cpu_shares, ask alignd on that node (alignctl why-not), or leave the files out";
 }
 
 std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {

@@ -101,6 +101,46 @@ TEST_F(DaemonEndedInit, NewSandboxRunsInitContainersOnTheCpusOfTheOthers) {
   }
 }
 
+// An init container of the new sandbox takes memory of the container of the earlier one, which
+// needs all of it again. Nothing but the state knows of that after a restart.
+TEST_F(DaemonEndedInit, NewSandboxRunsOthersWithAllOfTheirMemory) {
+  const std::string config = StaticConfig(
+      "memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n  limits: {memory: 100Mi}\n");
+  Start(config);
+  constexpr int64_t kGi = int64_t{1} << 30;
+  for (const int millis : {2000, 1500}) {
+    for (const bool restarts : {false, true}) {
+      SCOPED_TRACE(millis + (restarts ? 1 : 0));
+      const std::string uid = "p" + std::to_string(millis) + (restarts ? "r" : "");
+      const auto sized = [&](int64_t gib, const std::string& name) {
+        return podsource::Kubelet(millis, millis, gib * kGi, name);
+      };
+      v1::PodSandboxConfig pod = KubeletAllocatedPod(uid, 2);
+      pod.mutable_linux()->mutable_resources()->set_memory_limit_in_bytes(2 * kGi);
+      const std::string before = Run(pod);
+      ASSERT_TRUE(runtime_->EndContainer(CreateAndStart(before, pod, sized(1, "init")), 0));
+      CreateAndStart(before, pod, sized(2, "app"));
+      ASSERT_TRUE(StopSandbox(before).ok());
+      const std::string sandbox = Run(pod);
+      const auto init = Create(sandbox, pod, sized(1, "init"));
+      ASSERT_TRUE(init.status.ok()) << init.status.error_message();
+      if (restarts) {
+        StopDaemon();
+        StartDaemon(config);
+      }
+      ASSERT_TRUE(StartContainer(init.response.container_id()).ok());
+      ASSERT_TRUE(runtime_->EndContainer(init.response.container_id(), 0));
+      CreateAndStart(sandbox, pod, sized(2, "app"));
+      const std::string assigned = "\"" + uid +
+                                   R"(":{"app":[{"numaAffinity":[0],"type":"memory","size":)" +
+                                   std::to_string(2 * kGi) + "}]}";
+      EXPECT_TRUE(Eventually([&] {
+        return ReadText(StateDir() / "memory_manager_state").find(assigned) != std::string::npos;
+      })) << ReadText(StateDir() / "memory_manager_state");
+    }
+  }
+}
+
 // Kubelets before about 1.25: a container that exited with 0 is an init container, a crashed
 // container is not.
 TEST_F(DaemonEndedInit, WithoutThePodRequestTheExitCodeDecides) {

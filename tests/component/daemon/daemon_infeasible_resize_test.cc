@@ -148,6 +148,31 @@ TEST_F(DaemonInfeasibleResize, SandboxIsRefusedIfThePodsApiShowsWhatIsImpossible
   ExpectForwarded(PodStep(running.sandbox, Sizes(4000, kGi)));
 }
 
+// Resized under an alignd that let it: the container has more memory than it is assigned.
+TEST_F(DaemonInfeasibleResize, MemoryThatAContainerHasDoesNotRefuseAResizeOfItsCpus) {
+  Start(StaticConfig(kStaticMemory));
+  StartPodsApi();
+  const auto pod_with = [&](const std::string& cpus, const std::string& memory) {
+    api_->SetPod(MakePod("p", {App("app", {{"cpu", cpus}, {"memory", memory}})}));
+  };
+  pod_with("2", "1Gi");
+  const Running running = RunOne(PodConfig("p"), Sized(Sizes(2000, kGi)));
+  const std::shared_ptr<grpc::Channel> ours = client_;
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  ASSERT_TRUE(UpdateTo(running.container, Sizes(2000, 2 * kGi)).ok());
+  client_ = ours;
+  pod_with("3", "2Gi");
+  ExpectForwarded(PodStep(running.sandbox, Sizes(3000, 2 * kGi)));
+  EXPECT_TRUE(UpdateTo(running.container, Sizes(3000, 2 * kGi)).ok());
+  EXPECT_EQ(CpusOf(running.container), "1-3");
+  // An update that sets only CPUs, whatever the source says of the memory.
+  pod_with("4", "3Gi");
+  ExpectForwarded(PodStep(running.sandbox, Sizes(4000, 0)));
+  ExpectRefused(PodStep(running.sandbox, Sizes(4000, 3 * kGi)), "asked for 3072Mi");
+  pod_with("100", "2Gi");
+  ExpectRefused(PodStep(running.sandbox, Sizes(100'000, 2 * kGi)), "");
+}
+
 class DaemonInfeasibleResizeTurnedOff : public DaemonInfeasibleResize {
  protected:
   Options DaemonOptions() const override {
@@ -269,6 +294,53 @@ TEST_F(DaemonInfeasibleResize, EstimateFollowsTheSharesWithTheGate) {
   EXPECT_EQ(CpusOf(running.container), "1-2");
   EXPECT_TRUE(UpdateTo(running.container, WithClaim(2000, 2 * kGi)).ok());
   EXPECT_EQ(CpusOf(running.container), "1-2");
+}
+
+// The Pods API shows what the container requests, and CRI what its claim adds, too.
+TEST_F(DaemonInfeasibleResize, MemoryOfAClaimIsNoResizeWhicheverSourceAnsweredFirst) {
+  const std::string config =
+      StaticConfig(kStaticMemory) + "featureGates: {DRANodeAllocatableResources: true}\n";
+  Start(config);
+  const auto set_pods = [&](const std::string& memory) {
+    for (const char* uid : {"by-cri", "by-api"}) {
+      api_->SetPod(MakePod(uid, {App("app", {{"cpu", "2"}, {"memory", memory}})}));
+    }
+  };
+  const v1::PodSandboxConfig by_cri = PodConfig("by-cri");
+  const v1::PodSandboxConfig by_api = PodConfig("by-api");
+  const Running of_cri = RunOne(by_cri, Sized(WithClaim(2000, 2 * kGi)));
+  StopDaemon();
+  StartPodsApi();
+  set_pods("1Gi");
+  StartDaemon(config);
+  const Running of_api = RunOne(by_api, Sized(WithClaim(2000, 2 * kGi)));
+  const std::string file = MemoryFile();
+  EXPECT_NE(file.find("2147483648"), std::string::npos) << file;
+  EXPECT_NE(file.find("1073741824"), std::string::npos) << file;
+  uint32_t attempt = 0;
+  const auto again = [&](const Running& running, const v1::PodSandboxConfig& pod, int64_t memory) {
+    v1::ContainerConfig container = Sized(WithClaim(2000, memory));
+    container.mutable_metadata()->set_attempt(++attempt);
+    return Create(running.sandbox, pod, container).status;
+  };
+  ASSERT_TRUE(runtime_->EndContainer(of_cri.container, 1));
+  ASSERT_TRUE(runtime_->EndContainer(of_api.container, 1));
+  // The other source answers for each of them.
+  EXPECT_TRUE(again(of_cri, by_cri, 2 * kGi).ok());
+  StopDaemon();
+  api_.reset();
+  StartDaemon(config);
+  EXPECT_TRUE(again(of_api, by_api, 2 * kGi).ok());
+  EXPECT_EQ(MemoryFile(), file);
+  // A resize is one.
+  ExpectRefused(again(of_cri, by_cri, kGi), "asked for 1024Mi");
+  StopDaemon();
+  StartPodsApi();
+  set_pods("1536Mi");
+  StartDaemon(config);
+  ExpectRefused(again(of_cri, by_cri, 2560 * (kGi / 1024)), "asked for 1536Mi");
+  ExpectRefused(again(of_api, by_api, 2560 * (kGi / 1024)), "asked for 1536Mi");
+  EXPECT_EQ(MemoryFile(), file);
 }
 
 // As a kubelet without that gate: only a pod with pod-level resources has such a container.

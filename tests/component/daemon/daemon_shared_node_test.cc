@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/checkpoint/mark_annotation.h"
 #include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/pod/pod_policies.h"
 #include "control/control_client.h"
@@ -47,6 +48,26 @@ class DaemonSharedNode : public DaemonTest {
   void ExpectCpus(const std::string& uid, const std::string& cpus) const {
     EXPECT_TRUE(Eventually([&] { return CpusOf(running_.at(uid).container) == cpus; }))
         << uid << " is on " << CpusOf(running_.at(uid).container) << ", not on " << cpus;
+  }
+
+  std::string SharesFile() const {
+    return ReadText(StateDir() / std::string(checkpoint::kSharesFileName));
+  }
+
+  // While alignd does not run. The container is on all CPUs.
+  void CreateAgainPastAlignd(const std::string& uid, v1::ContainerConfig container) {
+    StopDaemon();
+    const std::shared_ptr<grpc::Channel> ours = client_;
+    client_ = *rpc::Dial(RuntimeEndpoint());
+    ASSERT_TRUE(runtime_->EndContainer(running_.at(uid).container, 1));
+    container.mutable_metadata()->set_attempt(1);
+    container.mutable_linux()->mutable_resources()->set_cpuset_cpus("0-27");
+    const auto created = Create(running_.at(uid).sandbox, OneNodePod(uid), container);
+    ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+    running_.at(uid).container = created.response.container_id();
+    ASSERT_TRUE(StartContainer(running_.at(uid).container).ok());
+    client_ = ours;
+    StartDaemon(StaticConfig(kSharing));
   }
 
   std::map<std::string, Running> running_;
@@ -144,6 +165,33 @@ TEST_F(DaemonSharedNode, AreRebuiltFromTheirMarks) {
                                                reconcile::ConditionType::kStateRebuilt);
     EXPECT_EQ(rebuilt.size(), 1U);
   }
+}
+
+// It was created again while alignd did not run, at the runtime's own socket.
+TEST_F(DaemonSharedNode, StayNowhereIfTheyRunWithoutAMark) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 12'000), "14-27");
+  CreateAgainPastAlignd("a", Requesting(500));
+  ExpectCpus("a", "0-27");
+  EXPECT_TRUE(Eventually([&] { return SharesFile().find("\"a\"") == std::string::npos; }))
+      << SharesFile();
+  // Nothing is held back for it.
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("most"), Pinned(27)).container), "1-27");
+  ExpectCpus("a", "0");
+}
+
+// With a mark that cannot be read, the file counts.
+TEST_F(DaemonSharedNode, StayWhereTheFileSaysIfTheirMarkCannotBeRead) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 12'000), "14-27");
+  v1::ContainerConfig newer = Requesting(12'000);
+  (*newer.mutable_annotations())[checkpoint::kMarkAnnotation] = R"({"version":7})";
+  CreateAgainPastAlignd("a", newer);
+  ExpectCpus("a", "14-27");
+  EXPECT_NE(SharesFile().find("\"a\""), std::string::npos) << SharesFile();
+  EXPECT_TRUE(testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                    reconcile::ConditionType::kAssignmentUnknown)
+                  .empty());
 }
 
 TEST_F(DaemonSharedNode, HaveNoFileWherePodsCannotAsk) {

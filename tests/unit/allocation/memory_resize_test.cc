@@ -52,6 +52,33 @@ TEST_F(MemoryResize, WhatIsNotAssignedIsNotCompared) {
   EXPECT_FALSE(To("2Gi"));
 }
 
+// With the feature gate, the limit in CRI contains memory of claims, which other sources do not
+// show.
+TEST_F(MemoryResize, MemoryOfClaimsIsNone) {
+  const auto refused = [&](const admission::Node& node, const std::string& asked,
+                           const MemoryInCri& in_cri) {
+    const Pod pod = MakePod("pod", {App("app", {{"cpu", "2"}, {"memory", asked}})});
+    return RefuseMemoryResize(node, state_, pod, "app", in_cri).has_value();
+  };
+  constexpr uint64_t kGi = uint64_t{1} << 30;
+  const MemoryInCri estimate_of_two{.limit = 2 * kGi, .is_estimate = true};
+  EXPECT_TRUE(refused(node_, "2Gi", estimate_of_two));
+  EXPECT_TRUE(refused(node_, "512Mi", {.limit = kGi}));
+  KubeletConfig config = node_.config;
+  config.feature_gates["DRANodeAllocatableResources"] = true;
+  admission::Node node = node_;
+  node.config = config;
+  // The first decision did not count the memory of claims, and CRI alone does.
+  EXPECT_FALSE(refused(node, "2Gi", estimate_of_two));
+  EXPECT_TRUE(refused(node, "2Gi", {.limit = 3 * kGi}));  // the source says that it requests more
+  EXPECT_TRUE(refused(node, "512Mi", {.limit = kGi / 2, .is_estimate = true}));
+  // The first decision counted it: the limit is what is assigned.
+  EXPECT_FALSE(refused(node, "512Mi", {.limit = kGi}));
+  EXPECT_FALSE(refused(node, "512Mi", {}));  // CRI shows the limit later
+  EXPECT_TRUE(refused(node, "512Mi", {.limit = kGi - 1}));
+  EXPECT_TRUE(refused(node, "512Mi", {.limit = 0}));
+}
+
 TEST_F(MemoryResize, AmountOfAPodAsAWholeIsItsOwn) {
   EXPECT_EQ(AssignedMemory(state_, "pod"), std::nullopt);
   state_.memory.pods["pod"] = {{{0}, "memory", uint64_t{4} << 30}};

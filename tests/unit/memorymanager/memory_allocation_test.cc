@@ -311,6 +311,31 @@ TEST(MemoryReuse, AnInitContainerThatHasRunGetsNothingAgain) {
   EXPECT_EQ(node.state, running);
 }
 
+// The containers of a pod that is not complete are known one by one, and only what has ended is
+// known as an init container.
+TEST(MemoryReuse, OfAPodThatIsNotCompleteNothingIsLeftToWhatHasEnded) {
+  for (const int gib : {2, 3}) {
+    MemoryNode node = ThreeNodes();
+    const MemoryState empty = node.state;
+    Pod pod = GuaranteedPod("p", {App("earlier", {{"memory", "3Gi"}})});
+    pod.is_complete = false;
+    ASSERT_EQ(node.Give(pod, "earlier", OnNodes(1)), "");
+    pod.containers = {Init("earlier", {{"memory", "3Gi"}}), Init("other", {{"memory", "3Gi"}}),
+                      App("init", {{"memory", std::to_string(gib) + "Gi"}})};
+    ASSERT_EQ(node.Give(pod, "init", OnNodes(1)), "");
+    EXPECT_EQ(node.state.Find({"p", "earlier"}), nullptr);
+    EXPECT_EQ(node.ReservedGi(0), static_cast<uint64_t>(gib));
+    EXPECT_EQ(node.Broken(), kSound);
+    pod.containers = {Init("init", {{"memory", "2Gi"}}), App("earlier", {{"memory", "3Gi"}})};
+    ASSERT_EQ(node.Give(pod, "earlier", OnNodes(1)), "");
+    EXPECT_EQ(node.BlocksOf("p", "earlier"), "memory 3Gi on 0");
+    EXPECT_EQ(node.ReservedGi(0), 3U);
+    EXPECT_EQ(node.Broken(), kSound);
+    ReleasePod("p", node.state);
+    EXPECT_EQ(node.state, empty);
+  }
+}
+
 TEST(MemoryRelease, AfterARefusalOnlyTheSplitInsideAGroupMayHaveMoved) {
   MemoryNode node = ThreeNodes();
   ASSERT_EQ(node.Give(AskingForMemory("12Gi", "q"), "app", OnNodes(0b011)), "");
