@@ -128,9 +128,11 @@ class Fleet {
 
   Result<Done> AddNodes(const std::vector<FleetNode>& nodes, std::vector<LeftOut>* left_out);
   bool Knows(const PlannedPod& pod) const;
+  // The name in the cluster: that of the Node object, if there is one.
+  std::string NodeNameOf(size_t node) const;
   // Whether the pod is not bound to another node.
   bool MayTake(size_t node, const PlannedPod& pod) const {
-    return pod.node_name.empty() || pod.node_name == names_[node];
+    return pod.node_name.empty() || pod.node_name == NodeNameOf(node);
   }
   Answer AnswerOf(const State& state, const PlannedPod& pod) const;
   const std::vector<size_t>& UndecidedNodes(Shape& shape) const;

@@ -87,7 +87,7 @@ class PlannedNode {
   // Whether a DaemonSet has a pod on the node, as far as the Node object says it.
   bool IsNodeOf(const PlannedPod& pod) const;
   // Of the Node object; empty: there is none.
-  std::string name() const { return input_->object ? input_->object->name : ""; }
+  std::string name() const { return input_->object ? input_->object->name : std::string(); }
   // What a user should know about the description of the node.
   const std::vector<std::string>& notes() const { return input_->notes; }
   // Whether the node is known from a NodeResourceTopology object: ids of CPUs and devices are made

@@ -117,6 +117,11 @@ Result<Done> Fleet::AddNodes(const std::vector<FleetNode>& nodes, std::vector<Le
   return Done{};
 }
 
+std::string Fleet::NodeNameOf(size_t node) const {
+  std::string of_object = states_[node]->node.name();
+  return of_object.empty() ? names_[node] : of_object;
+}
+
 bool Fleet::Knows(const PlannedPod& pod) const {
   return known_pods_.contains(pod.pod.uid) ||
          known_pods_.contains(pod.pod.name_space + "/" + pod.pod.name);
@@ -261,10 +266,11 @@ void Fleet::Move(size_t node, Shape& shape, const PlannedPod& pod) {
 std::optional<size_t> Fleet::Place(const PlannedPod& pod) {
   if (Knows(pod)) return std::nullopt;
   if (!pod.node_name.empty()) {
-    const auto bound = std::ranges::find(names_, pod.node_name);
-    if (bound == names_.end()) return std::nullopt;
-    const auto node = static_cast<size_t>(bound - names_.begin());
-    return PlaceOn(node, pod) == Outcome::kFits ? std::optional(node) : std::nullopt;
+    for (size_t node = 0; node < size(); ++node) {
+      if (!MayTake(node, pod)) continue;
+      return PlaceOn(node, pod) == Outcome::kFits ? std::optional(node) : std::nullopt;
+    }
+    return std::nullopt;
   }
   Shape& shape = Asked(pod);
   if (!shape.fitting.empty()) {

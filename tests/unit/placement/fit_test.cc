@@ -102,6 +102,26 @@ TEST(Fit, APodThatIsBoundGoesNowhereElse) {
   EXPECT_EQ(entries[2].placed + entries[3].placed, 2);
 }
 
+// The name of a directory is no name of a Node.
+TEST(Fit, APodIsBoundToTheNameOfTheNodeObject) {
+  FleetNode node = FitNode("directory");
+  node.input.object = NodeObject{"worker-1", {}, {}, {}, {}};
+  for (const char* resource : {"cpu", "memory", "pods"}) {
+    node.input.object->allocatable[resource] = Quantity(1'000'000);
+  }
+  node.input.object->capacity = {{"cpu", Quantity(20)}};
+  PlannedPod bound = Replica("", "bound", "9");
+  bound.node_name = "worker-1";
+  PlannedPod lost = Replica("", "lost", "1");
+  lost.node_name = "directory";
+  const auto result = FitAll({node}, {bound, lost, Replica("", "p", "10"), Replica("", "q", "10")});
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  const std::vector<FitEntry>& entries = result->report.entries;
+  EXPECT_EQ(entries[0].placed, 1);
+  EXPECT_EQ(entries[1].placed, 0);
+  EXPECT_EQ(entries[2].placed + entries[3].placed, 1);
+}
+
 TEST(Fit, FillsTheFleet) {
   FitOptions options;
   options.fill = true;
