@@ -106,9 +106,8 @@ TEST(Fit, APodThatIsBoundGoesNowhereElse) {
 TEST(Fit, APodIsBoundToTheNameOfTheNodeObject) {
   FleetNode node = FitNode("directory");
   node.input.object = NodeObject{"worker-1", {}, {}, {}, {}};
-  for (const char* resource : {"cpu", "memory", "pods"}) {
-    node.input.object->allocatable[resource] = Quantity(1'000'000);
-  }
+  node.input.object->allocatable = {
+      {"cpu", Quantity(19)}, {"memory", Quantity(int64_t{1} << 40)}, {"pods", Quantity(110)}};
   node.input.object->capacity = {{"cpu", Quantity(20)}};
   PlannedPod bound = Replica("", "bound", "9");
   bound.node_name = "worker-1";
