@@ -123,7 +123,9 @@ bool MayReadJson(const Place& from, std::string_view path) {
   return !from.core ||
          IsIn(from.module, {"json", "config", "checkpoint", "scenario", "placement"}) ||
          IsIn(path, {"src/core/pod/kubernetes_pod.cc", "src/core/machine/node_json.cc",
-                     "src/core/noderesourcetopology/object.cc"});
+                     "src/core/noderesourcetopology/koordinator.cc",
+                     "src/core/noderesourcetopology/object.cc",
+                     "src/core/noderesourcetopology/pod_placement.cc"});
 }
 
 std::string CoreSystemProblem(std::string_view header) {

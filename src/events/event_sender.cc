@@ -4,19 +4,15 @@
 
 #include <set>
 
+#include "events/api_text.h"
+
 namespace alignd::events {
 namespace {
-
-constexpr size_t kShownBytes = 512;  // of the API server's text
 
 std::string KeyOf(const PodEvent& event) { return event.pod_namespace + "/" + event.ObjectName(); }
 
 bool Has(const ApiAnswer& answer, const char* text) {
   return answer.body.find(text) != std::string::npos;
-}
-
-std::string Described(const ApiAnswer& answer) {
-  return "status " + std::to_string(answer.status) + ": " + answer.body.substr(0, kShownBytes);
 }
 
 // The credential is not known, or its user may write no Events at all. Other refusals with 403 are
@@ -28,7 +24,7 @@ bool IsAboutTheCredential(const ApiAnswer& answer) {
 
 Error WrongCredential(const ApiAnswer& answer) {
   return {ErrorCode::kInvalidArgument,
-          "the API server does not accept the credential for Events: " + Described(answer),
+          "the API server does not accept the credential for Events: " + Shown(answer),
           "give the user of the kubeconfig the verbs create and patch for events (RBAC), or choose "
           "another with --kubeconfig"};
 }
@@ -70,8 +66,7 @@ Result<EventSender::Outcome> EventSender::Send(const PodEvent& event, const Sent
     if (status >= 200 && status < 300) return Outcome::kSent;
     if (IsAboutTheCredential(*answer)) return WrongCredential(*answer);
     if (status == 429) {
-      return Error{ErrorCode::kUnavailable,
-                   "the API server answered 429 or 5xx: " + Described(*answer),
+      return Error{ErrorCode::kUnavailable, "the API server answered 429 or 5xx: " + Shown(*answer),
                    "Wait: alignd-events repeats the call."};
     }
     if (tries == 0 && status == (exists ? 404 : 409)) {
@@ -81,12 +76,12 @@ Result<EventSender::Outcome> EventSender::Send(const PodEvent& event, const Sent
     const bool is_gone = IsNamespaceGone(*answer);
     if (status == 404 && !is_gone) {
       return Error{ErrorCode::kInvalidArgument,
-                   "the API server does not have " + path + ": " + Described(*answer),
+                   "the API server does not have " + path + ": " + Shown(*answer),
                    "see the server, with its path, in the kubeconfig"};
     }
     spdlog::log(is_gone ? spdlog::level::debug : spdlog::level::warn,
                 "the API server refuses the Event {} of pod {}/{}: {}", event.reason,
-                event.pod_namespace, event.pod_name, Described(*answer));
+                event.pod_namespace, event.pod_name, Shown(*answer));
     return status >= 500 ? Outcome::kFailed : Outcome::kRefused;
   }
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alignd/noderesourcetopology/pod_placement.h"
+#include "events/api_text.h"
 
 namespace alignd::events {
 namespace {
@@ -14,12 +15,6 @@ namespace {
 using control::v1::PodPlacement;
 using std::chrono::milliseconds;
 using Json = nlohmann::json;
-
-constexpr size_t kShownTextBytes = 512;  // of the API server's text
-
-std::string Shown(const ApiAnswer& answer) {
-  return "status " + std::to_string(answer.status) + ": " + answer.body.substr(0, kShownTextBytes);
-}
 
 std::string PathOf(const PodPlacement& placement) {
   return "/api/v1/namespaces/" + placement.name_space() + "/pods/" + placement.name() + "/status";

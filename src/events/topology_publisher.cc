@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "events/api_text.h"
 #include "events/topology_object.h"
 #include "host/utc_time.h"
 
@@ -15,13 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr char kObjects[] = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies";
-constexpr size_t kShownTextBytes = 512;  // of the API server's text
 
 bool IsSuccess(const ApiAnswer& answer) { return answer.status >= 200 && answer.status < 300; }
-
-std::string Shown(const ApiAnswer& answer) {
-  return "status " + std::to_string(answer.status) + ": " + answer.body.substr(0, kShownTextBytes);
-}
 
 }  // namespace
 

@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 // CPU 0 is reserved.
-KubeletConfig StaticConfig() {
+KubeletConfig KoordinatorConfig() {
   KubeletConfig config;
   config.cpu_manager_policy = CpuManagerPolicy::kStatic;
   config.reserved_system_cpus = "0";
@@ -29,14 +29,14 @@ KubeletConfig StaticConfig() {
   return config;
 }
 
-admission::Node NodeOf(const KubeletConfig& config, const Machine& machine) {
+admission::Node KoordinatorNode(const KubeletConfig& config, const Machine& machine) {
   Result<admission::Node> node = admission::Node::Make(machine, config);
   EXPECT_TRUE(node.ok()) << node.error().message;
   return *std::move(node);
 }
 
 // Two NUMA nodes of two cores with two CPUs each.
-Machine SmallMachine() { return MakeMachine("socket:2 numa:1 core:2 thread:2"); }
+Machine KoordinatorMachine() { return MakeMachine("socket:2 numa:1 core:2 thread:2"); }
 
 Annotations AnnotationsOf(const admission::Node& node, const admission::NodeState& state,
                           const KnownPods& pods = {}) {
@@ -45,14 +45,14 @@ Annotations AnnotationsOf(const admission::Node& node, const admission::NodeStat
   return made.ok() ? *made : Annotations();
 }
 
-std::string ObjectOf(const admission::Node& node, const admission::NodeState& state,
-                     const KnownPods& pods = {}) {
+std::string KoordinatorObject(const admission::Node& node, const admission::NodeState& state,
+                              const KnownPods& pods = {}) {
   return ObjectJson("w", node, state, std::nullopt, AnnotationsOf(node, state, pods));
 }
 
 TEST(Koordinator, WritesItsForms) {
-  const Machine machine = SmallMachine();
-  const admission::Node node = NodeOf(StaticConfig(), machine);
+  const Machine machine = KoordinatorMachine();
+  const admission::Node node = KoordinatorNode(KoordinatorConfig(), machine);
   admission::NodeState state = admission::NodeState::Initial(node);
   const auto give = [&](const std::string& uid, const char* cpus) {
     state.cpu.assignments[uid]["app"] = *CpuSet::Parse(cpus);
@@ -84,7 +84,7 @@ TEST(Koordinator, WritesItsForms) {
 }
 
 TEST(Koordinator, WithoutACpuManagerAllCpusAreInThePool) {
-  const admission::Node node = NodeOf(KubeletConfig{}, SmallMachine());
+  const admission::Node node = KoordinatorNode(KubeletConfig{}, KoordinatorMachine());
   const Annotations annotations = AnnotationsOf(node, admission::NodeState::Initial(node));
   EXPECT_EQ(annotations.at(kCpuManagerPolicyAnnotation), R"({"policy":"none"})");
   EXPECT_EQ(annotations.at(kPodCpuAllocsAnnotation), "null");
@@ -94,12 +94,12 @@ TEST(Koordinator, WithoutACpuManagerAllCpusAreInThePool) {
 
 // The scheduler does not know CPUs that are offline. A pod keeps its own.
 TEST(Koordinator, LeavesOfflineCpusOut) {
-  const admission::Node node = NodeOf(StaticConfig(), SmallMachine());
+  const admission::Node node = KoordinatorNode(KoordinatorConfig(), KoordinatorMachine());
   admission::NodeState state = admission::NodeState::Initial(node);
   state.cpu.assignments["p"]["app"] = *CpuSet::Parse("2-3");
   state.cpu.default_set -= *CpuSet::Parse("2-3");
   cpumanager::SetOffline(*CpuSet::Parse("3,6"), state.cpu);
-  const KoordinatorView view = ViewOf(ObjectOf(node, state));
+  const KoordinatorView view = ViewOf(KoordinatorObject(node, state));
   EXPECT_EQ(view.cpus.ToString(), "0-2,4-5,7");
   EXPECT_EQ(view.allocs[0]["cpuset"], "2-3");
   EXPECT_EQ(view.pool.ToString(), "0-1,4-5,7");
@@ -109,14 +109,14 @@ TEST(Koordinator, LeavesOfflineCpusOut) {
 
 // The scheduler subtracts the CPUs of the pod itself, by its annotation resource-status.
 TEST(Koordinator, LeavesOutWhatASchedulerHasDecided) {
-  const admission::Node node = NodeOf(StaticConfig(), SmallMachine());
+  const admission::Node node = KoordinatorNode(KoordinatorConfig(), KoordinatorMachine());
   admission::NodeState state = admission::NodeState::Initial(node);
   state.cpu.assignments["p"]["app"] = *CpuSet::Parse("2-3");
   state.cpu.default_set -= *CpuSet::Parse("2-3");
   const auto allocs = [&](const char* decided) {
     const KnownPods pods = {
         {"p", {.name_space = "ns", .name = "p", .decided = *CpuSet::Parse(decided)}}};
-    return ViewOf(ObjectOf(node, state, pods)).allocs;
+    return ViewOf(KoordinatorObject(node, state, pods)).allocs;
   };
   EXPECT_EQ(allocs("2-3"), json());
   // It is on other CPUs than the scheduler believes.
@@ -127,48 +127,48 @@ TEST(Koordinator, LeavesOutWhatASchedulerHasDecided) {
 
 // CPUs that two containers claim are in no pool, and cannot be assigned.
 TEST(Koordinator, NamesCpusThatAreWithheld) {
-  const admission::Node node = NodeOf(StaticConfig(), SmallMachine());
+  const admission::Node node = KoordinatorNode(KoordinatorConfig(), KoordinatorMachine());
   admission::NodeState state = admission::NodeState::Initial(node);
   state.cpu.withheld[{"p", "app"}] = *CpuSet::Parse("4-5");
   state.cpu.default_set -= *CpuSet::Parse("4-5");
-  const KoordinatorView view = ViewOf(ObjectOf(node, state));
+  const KoordinatorView view = ViewOf(KoordinatorObject(node, state));
   EXPECT_EQ(view.available.ToString(), "1-3,6-7");
   EXPECT_EQ(view.pool.ToString(), "0-3,6-7");
 }
 
 // Numbers of lscpu, in 16 bits, whatever the kernel's ids are.
 TEST(Koordinator, NumbersCoresAndSocketsFromZero) {
-  const Machine small = SmallMachine();
+  const Machine small = KoordinatorMachine();
   std::vector<Cpu> rows = small.cpu_rows();
   for (Cpu& row : rows) {
     row.core += 70'000;
     row.socket = row.socket * 36'000 + 1'000;
   }
   const Machine machine = MachineOrDie(Machine::Make(rows, small.numa()), "large ids");
-  const admission::Node node = NodeOf(StaticConfig(), machine);
+  const admission::Node node = KoordinatorNode(KoordinatorConfig(), machine);
   const admission::NodeState state = admission::NodeState::Initial(node);
-  const KoordinatorView view = ViewOf(ObjectOf(node, state));
+  const KoordinatorView view = ViewOf(KoordinatorObject(node, state));
   EXPECT_EQ(view.places.at(0), std::tuple(0, 0, 0));
   EXPECT_EQ(view.places.at(7), std::tuple(3, 1, 1));
 }
 
 // Names and UIDs come from outside.
 TEST(Koordinator, WritesTextThatIsNoUtf8AsValidJson) {
-  const admission::Node node = NodeOf(StaticConfig(), SmallMachine());
+  const admission::Node node = KoordinatorNode(KoordinatorConfig(), KoordinatorMachine());
   admission::NodeState state = admission::NodeState::Initial(node);
   state.cpu.assignments["u\xff\""]["app"] = *CpuSet::Parse("2-3");
-  const json allocs = ViewOf(ObjectOf(node, state)).allocs;
+  const json allocs = ViewOf(KoordinatorObject(node, state)).allocs;
   EXPECT_EQ(allocs[0]["uid"], "u\xef\xbf\xbd\"");
 }
 
 // The API server takes 256 KiB. All or none: with a part, assigned CPUs would look free.
 TEST(Koordinator, RefusesWhatTheApiServerWouldNotTake) {
   const admission::Node fits =
-      NodeOf(StaticConfig(), MakeMachine("socket:2 numa:4 core:256 thread:2"));
+      KoordinatorNode(KoordinatorConfig(), MakeMachine("socket:2 numa:4 core:256 thread:2"));
   const Annotations large = AnnotationsOf(fits, admission::NodeState::Initial(fits));
   EXPECT_LT(large.at(kCpuTopologyAnnotation).size(), kMaxAnnotationBytes - kOtherAnnotationBytes);
   const admission::Node node =
-      NodeOf(StaticConfig(), MakeMachine("socket:8 numa:4 core:128 thread:2"));
+      KoordinatorNode(KoordinatorConfig(), MakeMachine("socket:8 numa:4 core:128 thread:2"));
   const Result<Annotations> made =
       KoordinatorAnnotations(node, admission::NodeState::Initial(node), {});
   ASSERT_FALSE(made.ok());
@@ -180,9 +180,9 @@ TEST(Koordinator, RefusesWhatTheApiServerWouldNotTake) {
 // The reserved CPU of node 0 is allocatable for Koordinator, which subtracts it. alignd's own
 // reader takes it out again.
 TEST(Koordinator, ReservedCpusAreSubtractedOnce) {
-  const admission::Node node = NodeOf(StaticConfig(), SmallMachine());
+  const admission::Node node = KoordinatorNode(KoordinatorConfig(), KoordinatorMachine());
   const admission::NodeState state = admission::NodeState::Initial(node);
-  const std::string object = ObjectOf(node, state);
+  const std::string object = KoordinatorObject(node, state);
   const json zone = json::parse(object)["zones"][0];
   EXPECT_EQ(zone["resources"][0]["allocatable"], "4");
   EXPECT_EQ(zone["resources"][0]["available"], "3");

@@ -15,7 +15,7 @@ namespace {
 
 using Placements = std::map<std::string, std::string>;
 
-constexpr char kGpu[] = "nvidia.com/gpu";
+constexpr char kPlacedGpu[] = "nvidia.com/gpu";
 
 // Two NUMA nodes of four CPUs.
 admission::Node PlacementNode() {
@@ -44,8 +44,8 @@ TEST_F(PodPlacementTest, WritesTheFormThatTheSchedulerReads) {
   EXPECT_EQ(Get(), Placements());
   Give("a", "app", "2-5");
   Give("a", "sidecar", "6");
-  state_.devices.resources[kGpu] = devicemanager::Registered({{"g0", {0}}, {"g1", {1}}});
-  devicemanager::Hold(state_.devices, {"a", "app"}, kGpu, {"g1"});
+  state_.devices.resources[kPlacedGpu] = devicemanager::Registered({{"g0", {0}}, {"g1", {1}}});
+  devicemanager::Hold(state_.devices, {"a", "app"}, kPlacedGpu, {"g1"});
   state_.memory.assignments["a"]["app"] = {{{1}, "hugepages-2Mi", 2097152},
                                            {{1}, "memory", 17179869184}};
   EXPECT_EQ(Get(), (Placements{{"a", R"([{"zone":"node-0","amount":{"cpu":"2"}},)"
@@ -55,13 +55,13 @@ TEST_F(PodPlacementTest, WritesTheFormThatTheSchedulerReads) {
 }
 
 TEST_F(PodPlacementTest, LeavesOutWhatBelongsToNoSingleZone) {
-  state_.devices.resources[kGpu] =
+  state_.devices.resources[kPlacedGpu] =
       devicemanager::Registered({{"both", {0, 1}}, {"nowhere", {}}, {"one", {0}}});
-  devicemanager::Hold(state_.devices, {"a", "app"}, kGpu, {"both", "nowhere"});
+  devicemanager::Hold(state_.devices, {"a", "app"}, kPlacedGpu, {"both", "nowhere"});
   state_.memory.assignments["a"]["app"] = {{{0, 1}, "memory", 1024}};
   state_.memory.assignments["b"]["app"] = {{{0}, "memory", 0}};
   EXPECT_EQ(Get(), Placements());
-  devicemanager::Hold(state_.devices, {"c", "app"}, kGpu, {"one"});
+  devicemanager::Hold(state_.devices, {"c", "app"}, kPlacedGpu, {"one"});
   EXPECT_EQ(Get(), (Placements{{"c", R"([{"zone":"node-0","amount":{"nvidia.com/gpu":"1"}}])"}}));
 }
 
@@ -69,9 +69,9 @@ TEST_F(PodPlacementTest, LeavesOutWhatBelongsToNoSingleZone) {
 TEST_F(PodPlacementTest, CountsWhatContainersOfAPodReuseOnce) {
   Give("a", "init", "2-3");
   Give("a", "app", "2-4");
-  state_.devices.resources[kGpu] = devicemanager::Registered({{"g0", {0}}});
-  devicemanager::Hold(state_.devices, {"a", "init"}, kGpu, {"g0"});
-  devicemanager::Hold(state_.devices, {"a", "app"}, kGpu, {"g0"});
+  state_.devices.resources[kPlacedGpu] = devicemanager::Registered({{"g0", {0}}});
+  devicemanager::Hold(state_.devices, {"a", "init"}, kPlacedGpu, {"g0"});
+  devicemanager::Hold(state_.devices, {"a", "app"}, kPlacedGpu, {"g0"});
   EXPECT_EQ(Get().at("a"), R"([{"zone":"node-0","amount":{"cpu":"2","nvidia.com/gpu":"1"}},)"
                            R"({"zone":"node-1","amount":{"cpu":"1"}}])");
 }
