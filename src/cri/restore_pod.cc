@@ -162,9 +162,8 @@ class RestorePod final : public WaitingCall {
         status.ok() && ReadAnswer(*bytes, response) && !response.pod_sandbox_id().empty();
     bool complete = restored;
     if (restored) {
-      context_.registry.AddSandbox(
-          response.pod_sandbox_id(), Uid(), PodName(), handler_,
-          podsource::PodWithoutContainers(request_->config()).policies.sharing);
+      context_.registry.AddSandbox(response.pod_sandbox_id(), Uid(), PodName(), handler_,
+                                   podsource::PodWithoutContainers(request_->config()).policies);
       for (const v1::RestoredContainer& container : response.restored_containers()) {
         const auto applied = applied_.find(container.name());
         if (applied == applied_.end() || container.container_id().empty()) {

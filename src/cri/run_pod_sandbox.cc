@@ -86,8 +86,7 @@ class RunPodSandbox final : public WaitingCall {
     v1::RunPodSandboxResponse response;
     if (status.ok() && ReadAnswer(*bytes, response) && !response.pod_sandbox_id().empty()) {
       context_.registry.AddSandbox(response.pod_sandbox_id(), config_->metadata().uid(), PodName(),
-                                   handler_,
-                                   podsource::PodWithoutContainers(*config_).policies.sharing);
+                                   handler_, podsource::PodWithoutContainers(*config_).policies);
     } else if (status.ok()) {
       context_.reconciler.Relist();  // the sandbox exists, under an id that is not known yet
     }

@@ -65,7 +65,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
   }
   std::map<std::string, Footprint> footprints;
   std::vector<Footprint> all = registry_.Footprints();
-  const CpuSet leaving = LeavingCpus(state, all);
+  const CpuSet leaving = LeavingCpus(node_, state, all);
   const CpuSet pool = admission::SharedCpus(node_, state);
   for (Footprint& footprint : all) {
     const std::string id = footprint.id;
@@ -108,7 +108,10 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     change.narrow = leaves && !is_moved && change.cpuset.Intersects(now) &&
                     (change.now.may_narrow || change.now.is_written) &&
                     !not_narrowed_.contains(change.id);
-    change.deferred = !leaves && !change.now.was_moved && !change.now.is_listed &&
+    // The call that resizes a container to shared CPUs moves it, with its quota.
+    const bool is_resized = !state.cpu.RunsOnItsOwn(change.now.key) && waiters_.empty() &&
+                            IsStillExclusive(node_, state, change.now);
+    change.deferred = (!leaves || is_resized) && !change.now.was_moved && !change.now.is_listed &&
                       !failures_.contains(change.id) && !starting.contains(change.id);
   }
   return changes;
@@ -332,9 +335,12 @@ void CpusetUpdater::NoteWaits(const admission::NodeState& state, const std::vect
 }
 
 // Where the container is may not be known, as after a restart of alignd in the middle of a resize.
-// It is on its original CPUs then, and perhaps not yet on those that were added.
+// It is on its original CPUs then, and perhaps not yet on those that were added. One that was in
+// the shared pool has been on its CPUs with others.
 CpuSet CpusetUpdater::Added(const admission::NodeState& state, const Change& change) {
   const CpuSet& now = change.now.cpuset;
+  const bool was_shared = state.cpu.WasShared(change.now.key);
+  if (was_shared && !change.cpuset.Contains(now)) return change.cpuset;
   return change.cpuset - (now.empty() ? state.cpu.OriginalOf(change.now.key) : now);
 }
 
@@ -349,7 +355,9 @@ bool CpusetUpdater::IsOn(const admission::NodeState& state, const Footprint& oth
   }
   const CpuSet* const own = state.cpu.RunsOnItsOwn(other.key) ? state.cpu.Find(other.key) : nullptr;
   const bool same_pod = other.key.pod_uid == key.pod_uid;
-  if (other.cpuset.empty()) return own == nullptr || (!same_pod && !at_start);
+  if (other.cpuset.empty()) {
+    return own == nullptr || state.cpu.WasShared(other.key) || (!same_pod && !at_start);
+  }
   // Containers of one pod share the CPUs of its ended init containers.
   if (own != nullptr && same_pod) return (other.cpuset - *own).Intersects(cpus);
   return other.cpuset.Intersects(cpus);
