@@ -93,6 +93,11 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
   }
   for (Change& change : changes) {
     const CpuSet& now = change.now.cpuset;
+    const bool may_defer = !failures_.contains(change.id) && !starting.contains(change.id);
+    // The call that resizes a container to shared CPUs moves it, with its quota.
+    const bool is_resized = !state.cpu.RunsOnItsOwn(change.now.key) && waiters_.empty() &&
+                            IsStillExclusive(node_, state, change.now);
+    change.deferred = may_defer && is_resized;
     if (now.empty()) continue;  // it may be anywhere
     const bool leaves = !change.cpuset.Contains(now);
     // No other container waits for its CPUs, so it goes in one step.
@@ -108,11 +113,8 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     change.narrow = leaves && !is_moved && change.cpuset.Intersects(now) &&
                     (change.now.may_narrow || change.now.is_written) &&
                     !not_narrowed_.contains(change.id);
-    // The call that resizes a container to shared CPUs moves it, with its quota.
-    const bool is_resized = !state.cpu.RunsOnItsOwn(change.now.key) && waiters_.empty() &&
-                            IsStillExclusive(node_, state, change.now);
-    change.deferred = (!leaves || is_resized) && !change.now.was_moved && !change.now.is_listed &&
-                      !failures_.contains(change.id) && !starting.contains(change.id);
+    const bool may_wait = !leaves && !change.now.was_moved && !change.now.is_listed;
+    change.deferred = may_defer && (may_wait || is_resized);
   }
   return changes;
 }
@@ -177,7 +179,9 @@ void CpusetUpdater::HoldDeferred(std::vector<Change>& changes, Clock::time_point
   }
   if (deferred.empty()) return;
   const auto& [since, oldest] = *std::ranges::min_element(deferred);
-  const Clock::time_point quiet = (waiters_.empty() ? registry_.LastCall() : now) + options_.quiet;
+  // Also for that long after it became due: a call that causes it may still be on its way.
+  const Clock::time_point last = waiters_.empty() ? registry_.LastCall() : now;
+  const Clock::time_point quiet = std::max(last, since) + options_.quiet;
   Clock::time_point begin = std::min(quiet, since + options_.defer_at_most);
   for (const auto& [id, update] : applying_) {  // one by one; one that hangs does not count
     if (update.deferred) begin = std::max(begin, update.since + options_.slow);
@@ -355,9 +359,7 @@ bool CpusetUpdater::IsOn(const admission::NodeState& state, const Footprint& oth
   }
   const CpuSet* const own = state.cpu.RunsOnItsOwn(other.key) ? state.cpu.Find(other.key) : nullptr;
   const bool same_pod = other.key.pod_uid == key.pod_uid;
-  if (other.cpuset.empty()) {
-    return own == nullptr || state.cpu.WasShared(other.key) || (!same_pod && !at_start);
-  }
+  if (other.cpuset.empty()) return own == nullptr || (!same_pod && !at_start);
   // Containers of one pod share the CPUs of its ended init containers.
   if (own != nullptr && same_pod) return (other.cpuset - *own).Intersects(cpus);
   return other.cpuset.Intersects(cpus);
