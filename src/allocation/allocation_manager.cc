@@ -42,10 +42,10 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
                                      KubeletAllocation& kubelet, BootRecord* boot,
                                      std::set<std::string> not_devices, AllocationEvents& events,
-                                     bool resizes_exclusive_cpus, std::optional<WaitQueue> waiting)
+                                     CpuResizes resizes, std::optional<WaitQueue> waiting)
     : node_(std::move(node)),
       not_devices_(std::move(not_devices)),
-      resizes_exclusive_cpus_(resizes_exclusive_cpus),
+      allowed_resizes_(resizes),
       plugins_(plugins),
       events_(events),
       kubelet_(kubelet),
@@ -102,7 +102,7 @@ void AllocationManager::Start(Caller caller) {
   }
   const auto running = operations_.find(caller.request.pod.uid);
   const bool pending = running != operations_.end();
-  if (resizes_exclusive_cpus_ && ResizeFirst(caller, pending)) return;
+  if (ResizeFirst(caller, pending)) return;
   const std::vector<UnknownDevices> unknown =
       FindUnknownDevices(ledger_.state(), caller.request, not_devices_);
   if (!unknown.empty() && !caller.learned) return Learn(std::move(caller));
@@ -133,7 +133,7 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
   const AdmissionRequest& request = caller.request;
   const Pod& pod = request.pod;
   const ContainerKey wanted{pod.uid, request.wanted};
-  if (auto refusal = RefuseResize(ledger_.state(), pod, request.wanted, resizes_exclusive_cpus_)) {
+  if (auto refusal = RefuseResize(node_, ledger_.state(), pod, request.wanted, allowed_resizes_)) {
     return Outcome(*refusal);
   }
   if (auto refusal =

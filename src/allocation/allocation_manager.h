@@ -25,6 +25,7 @@
 #include "allocation/allocation_events.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
+#include "allocation/cpu_resizes.h"
 #include "allocation/decision_log.h"
 #include "allocation/device_plugins.h"
 #include "allocation/held_requests.h"
@@ -57,14 +58,14 @@ class AllocationManager final : public InventorySink {
   // `initial` comes from CheckpointStore::Load. The references outlive this object, and so does
   // `boot`, if given: after a reboot, containers then wait for the plugins of their devices.
   // `not_devices`: extended resources that no device plugin serves. Containers that request them do
-  // not wait for one. `events` gets what happens. `resizes_exclusive_cpus`: false refuses every
+  // not wait for one. `events` gets what happens. `resizes`: which ones of exclusive CPUs
   // other number of exclusive CPUs than a container has. `waiting`: the queue of pods that do not
   // fit now; nullopt: they are refused at once.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, KubeletAllocation& kubelet = NoKubeletAllocation(),
                     BootRecord* boot = nullptr, std::set<std::string> not_devices = {},
                     AllocationEvents& events = NoAllocationEvents(),
-                    bool resizes_exclusive_cpus = true, std::optional<WaitQueue> waiting = {});
+                    CpuResizes resizes = CpuResizes::kAll, std::optional<WaitQueue> waiting = {});
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Runs what was posted. Requests that still wait for a plugin or for the kubelet's checkpoint get
@@ -89,16 +90,15 @@ class AllocationManager final : public InventorySink {
 
   using ResizeDone = std::function<void(ResizeOutcome)>;
 
-  // Gives the container, which has exclusive CPUs, `count` of them: admission::Resize decides. The
+  // Gives the container `count` exclusive CPUs, 0: shared ones; admission::Resize decides. The
   // change is on the disk before it is published and answered. Until then, added CPUs go to no
   // other pod, and neither do those that are taken away. A container that has `count` CPUs keeps
   // them. `pod`: its name and namespace, for texts. Refusals: kResizeRefused. Errors: kIo if it
-  // could not be saved; kUnavailable if the pod is being admitted, resized or released, if the
-  // container has no exclusive CPUs any more, or if alignd stops.
+  // could not be saved; kUnavailable if the pod is being admitted, resized or released, or if
+  // alignd stops.
   void Resize(Pod pod, std::string container, int64_t count, ResizeDone done);
 
-  // False: another number of exclusive CPUs is refused.
-  bool resizes_exclusive_cpus() const { return resizes_exclusive_cpus_; }
+  CpuResizes allowed_resizes() const { return allowed_resizes_; }
 
   // A caller has set `cancelled`: its request waits no longer, for a plugin, for the kubelet's
   // checkpoint or for the disk. A decision that has been made stays: the next request for the
@@ -353,7 +353,7 @@ class AllocationManager final : public InventorySink {
 
   const admission::Node node_;               // constant after construction
   const std::set<std::string> not_devices_;  // constant after construction
-  const bool resizes_exclusive_cpus_;
+  const CpuResizes allowed_resizes_;
   DevicePlugins& plugins_;    // thread-safe
   AllocationEvents& events_;  // thread-safe
   KubeletAllocation& kubelet_;

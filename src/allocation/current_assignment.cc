@@ -8,6 +8,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/cpumanager/node_shares.h"
 
 namespace alignd::allocation {
 namespace {
@@ -154,6 +155,7 @@ namespace {
 
 // "has 1 exclusive CPU (3)"
 std::string HasExclusive(const CpuSet& exclusive) {
+  if (exclusive.empty()) return "runs in the shared pool";
   return "has " + std::to_string(exclusive.Count()) +
          (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
          exclusive.ToString() + ")";
@@ -162,10 +164,10 @@ std::string HasExclusive(const CpuSet& exclusive) {
 }  // namespace
 
 Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
-                      const std::string& asked, bool resizes) {
+                      const std::string& asked, CpuResizes resizes) {
   const std::string count = std::to_string(exclusive.Count());
   const std::string has = HasExclusive(exclusive) + ", ";
-  if (resizes) {
+  if (resizes != CpuResizes::kNone) {
     return RefusedResize(
         pod, container,
         has + "and only a whole number of CPUs can replace them: asked for " + asked,
@@ -177,6 +179,17 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
       has + "and their number cannot change while its pod lives: asked for " + asked,
       "delete the pod and create it with the CPUs that it needs, or let the container ask for " +
           count + " again");
+}
+
+Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, int64_t millis) {
+  return RefusedResize(
+      pod, container,
+      "runs in the shared pool, and exclusive CPUs are allocated only when a container is created. "
+      "The update requests " +
+          CpusText(millis) + ", which are exclusive in a Guaranteed pod",
+      "delete the pod and create it with the CPUs that it needs, or request a number of CPUs that "
+      "is not whole, such as " +
+          CpusText(millis - 100));
 }
 
 Refusal RefusedPodLevelResize(const std::string& pod, const std::string& container,
@@ -228,6 +241,17 @@ std::optional<Refusal> RefuseOtherShare(const std::string& pod, const std::strin
       "delete the pod and create it with the CPUs that it needs; its cpu limit can be resized");
 }
 
+Refusal RefusedShareOnOneNode(const std::string& pod, const std::string& container,
+                              const CpuSet& exclusive, const std::string& asked) {
+  return RefusedResize(pod, container,
+                       HasExclusive(exclusive) +
+                           ", and its pod asks for shared CPUs of one NUMA node, which are found "
+                           "only when a container is created: asked for " +
+                           asked,
+                       "request a whole number of CPUs; or delete the pod and create it with the "
+                       "CPUs that it needs");
+}
+
 Refusal InPod(Refusal refusal, const std::string& pod, const std::string& container) {
   if (refusal.fault.empty() || refusal.remedy.empty()) return refusal;
   return RefusedResize(pod, container, std::move(refusal.fault), std::move(refusal.remedy));
@@ -262,19 +286,39 @@ void ForEachOtherCount(const admission::NodeState& state, const Pod& pod, const 
 
 }  // namespace
 
-std::optional<WantedResize> FindResize(const admission::NodeState& state, const Pod& pod,
-                                       const std::string& wanted) {
+bool AsksForSharedCpus(const Container& container) {
+  const Quantity* const cpus = Find(container.resources.requests, "cpu");
+  constexpr int64_t kMillisPerCpu = cpumanager::kMillisPerCpu;
+  return cpus != nullptr && cpus->MilliValue() > 0 && cpus->MilliValue() % kMillisPerCpu != 0;
+}
+
+namespace {
+
+// Whether it is resized; otherwise it is refused. Parts of what a pod has as a whole are left to
+// admission::Resize, which refuses them.
+bool IsAmong(CpuResizes resizes, const admission::Node& node, const Pod& pod,
+             const Container& container) {
+  if (pod.pod_level_managers == PodLevelManagers::kContainers) return false;
+  if (ExclusiveCpus(pod, container) > 0) return resizes != CpuResizes::kNone;
+  return resizes == CpuResizes::kAll && AsksForSharedCpus(container) &&
+         !admission::AsksForOneNode(node, pod, container);
+}
+
+}  // namespace
+
+std::optional<WantedResize> FindResize(const admission::Node& node,
+                                       const admission::NodeState& state, const Pod& pod,
+                                       const std::string& wanted, CpuResizes resizes) {
   std::optional<WantedResize> first;
-  if (pod.pod_level_managers == PodLevelManagers::kContainers) return first;  // not resized
   ForEachOtherCount(state, pod, wanted, [&](const Container& container, const CpuSet&) {
-    const int64_t count = ExclusiveCpus(pod, container);
-    if (!first && count > 0) first = WantedResize{container.name, count};
+    if (first || !IsAmong(resizes, node, pod, container)) return;
+    first = WantedResize{container.name, ExclusiveCpus(pod, container)};
   });
   return first;
 }
 
-std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
-                                    const std::string& wanted, bool resizes) {
+std::optional<Refusal> RefuseResize(const admission::Node& node, const admission::NodeState& state,
+                                    const Pod& pod, const std::string& wanted, CpuResizes resizes) {
   std::optional<Refusal> first;
   for (const Container& container : pod.containers) {
     const auto share = state.cpu.shares.find({pod.uid, container.name});
@@ -283,17 +327,21 @@ std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod
                              admission::ShareOf(container).millis);
   }
   ForEachOtherCount(state, pod, wanted, [&](const Container& container, const CpuSet& assigned) {
+    if (first || IsAmong(resizes, node, pod, container)) return;
     const bool is_exclusive = ExclusiveCpus(pod, container) > 0;
-    // Parts of what a pod has as a whole: admission::Resize refuses them.
     const bool is_pod_level = pod.pod_level_managers == PodLevelManagers::kContainers;
-    if (first || (resizes && is_exclusive && !is_pod_level)) return;
     const Quantity* const cpus = Find(container.resources.requests, "cpu");
     // A whole number is not exclusive if the pod is not Guaranteed or has resources of its own.
     const std::string asked = CpusText(cpus == nullptr ? 0 : cpus->MilliValue()) +
                               (is_exclusive ? "" : ", which are not exclusive");
-    first = is_pod_level ? RefusedPodLevelResize(NameOrUid(pod), container.name, assigned, asked,
-                                                 /*is_known=*/true)
-                         : ResizeRefusal(NameOrUid(pod), container.name, assigned, asked, resizes);
+    const std::string name = NameOrUid(pod);
+    if (is_pod_level) {
+      first = RefusedPodLevelResize(name, container.name, assigned, asked, /*is_known=*/true);
+    } else if (resizes == CpuResizes::kAll && admission::AsksForOneNode(node, pod, container)) {
+      first = RefusedShareOnOneNode(name, container.name, assigned, asked);
+    } else {
+      first = ResizeRefusal(name, container.name, assigned, asked, resizes);
+    }
   });
   return first;
 }

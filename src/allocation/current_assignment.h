@@ -12,6 +12,7 @@
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
 #include "allocation/admission_request.h"
+#include "allocation/cpu_resizes.h"
 #include "allocation/outcome.h"
 
 namespace alignd::allocation {
@@ -68,14 +69,18 @@ inline constexpr char kInPlaceResize[] = "in-place resize";
 // namespace/name; the UID of a pod whose name is not known.
 std::string NameOrUid(const Pod& pod);
 
-// The refusal of an amount of CPUs that cannot replace exclusive ones: with `resizes`, one that is
-// not whole; else any other number. `pod`: its name, or its UID. `asked`: for example "4.5 CPUs".
+// The refusal of an amount of CPUs that cannot replace exclusive ones: one that is not whole, or
+// with CpuResizes::kNone any other number. `pod`: its name, or its UID. `asked`: for example
+// "4.5 CPUs".
 Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
-                      const std::string& asked, bool resizes);
+                      const std::string& asked, CpuResizes resizes);
 
 // A refused resize. `fault` goes on after the name of the container; `remedy` is not empty.
 Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
                       std::string remedy);
+
+// The refusal of exclusive CPUs for a container of the shared pool. `pod`: as above.
+Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, int64_t millis);
 
 // The refusal of another number of exclusive CPUs for a container of a pod with pod-level
 // resources. Without `is_known`, the pod may have them. `pod`, `asked`: as above.
@@ -94,22 +99,35 @@ std::optional<Refusal> RefuseOtherShare(const std::string& pod, const std::strin
 // A refusal of admission::Resize, which does not know the pod's name, with that name.
 Refusal InPod(Refusal refusal, const std::string& pod, const std::string& container);
 
-// A container that asks for another whole number of exclusive CPUs than it has.
+// A container with exclusive CPUs that asks for another number of them, or for shared CPUs.
 struct WantedResize {
   std::string container;
-  int64_t count = 0;
+  int64_t count = 0;  // 0: shared CPUs
 };
 
-// The first such container of the pod, or the `wanted` one if that is among its containers.
-// nullopt: there is none.
-std::optional<WantedResize> FindResize(const admission::NodeState& state, const Pod& pod,
-                                       const std::string& wanted);
+// Whether the container, of a pod that has exclusive CPUs for it, asks for shared ones now: for a
+// number of CPUs that is not whole. A container that is not entitled to exclusive CPUs for another
+// reason does not: a source of requests may be wrong about that.
+bool AsksForSharedCpus(const Container& container);
+
+// The first such container of the pod, or the `wanted` one if that is among its containers, if
+// `resizes` has its resize. nullopt: there is none.
+std::optional<WantedResize> FindResize(const admission::Node& node,
+                                       const admission::NodeState& state, const Pod& pod,
+                                       const std::string& wanted, CpuResizes resizes);
 
 // The refusal of a container of the pod, or of the `wanted` one if that is among them, that asks
-// for another number of exclusive CPUs than it has, or for none. With `resizes` only for none. Also
-// of one that stays on one NUMA node and has another cpu request. nullopt: there is none.
+// for another number of exclusive CPUs than it has, or for none, and whose resize is not among
+// `resizes`. Also of one that stays on one NUMA node, or would have to, and has another cpu
+// request. nullopt: there is none.
 // Differs: the kubelet assigns what it had before, or refuses it by its topology policy.
-std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
-                                    const std::string& wanted, bool resizes);
+std::optional<Refusal> RefuseResize(const admission::Node& node, const admission::NodeState& state,
+                                    const Pod& pod, const std::string& wanted, CpuResizes resizes);
+
+// The refusal of shared CPUs for a container with exclusive ones whose pod asks that such
+// containers stay on one NUMA node: what they request there is accounted when they are created.
+// `pod`: its name, or its UID. `asked`: for example "2.5 CPUs".
+Refusal RefusedShareOnOneNode(const std::string& pod, const std::string& container,
+                              const CpuSet& exclusive, const std::string& asked);
 
 }  // namespace alignd::allocation

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/current_assignment.h"
@@ -25,6 +26,7 @@ Error MustRepeat(std::string message) {
 }
 
 std::string CountText(const CpuSet& cpus) {
+  if (cpus.empty()) return "shared CPUs";
   return std::to_string(cpus.Count()) +
          (cpus.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") + cpus.ToString() + ")";
 }
@@ -44,9 +46,8 @@ std::optional<Refusal> AllocationManager::RefuseToOvertake(const Pod& pod,
                                                            const std::string& container,
                                                            int64_t count) {
   const CpuSet* const cpus = ledger_.state().cpu.Find({pod.uid, container});
-  if (!waiting_ || waiting_->IsEmpty() || cpus == nullptr || count <= cpus->Count()) {
-    return std::nullopt;
-  }
+  const bool grows = count > (cpus == nullptr ? 0 : cpus->Count());
+  if (!waiting_ || waiting_->IsEmpty() || !grows) return std::nullopt;
   NoteDevices();
   const WaitQueue::Place* const first = waiting_->FirstBefore(
       {.uid = pod.uid, .name = NameOrUid(pod), .needs = {"cpu"}}, std::chrono::steady_clock::now());
@@ -74,14 +75,16 @@ void AllocationManager::StartResize(Pod pod, const std::string& container, int64
         MustRepeat(subject + " is not resized: another resize of its pod is being written"));
   }
   const admission::NodeState& state = ledger_.state();
-  if (state.cpu.Find(key) == nullptr) {
-    return done(MustRepeat(subject + " is not resized: it has no exclusive CPUs any more"));
+  if (state.cpu.withheld.contains(key)) {
+    return done(MustRepeat(subject + " is not resized: it is not known which CPUs it has"));
   }
   if (state.cpu.moving.contains(key)) {
     return done(MustRepeat(subject + " is not resized: it is being moved to other CPUs"));
   }
+  const bool was_shared = state.cpu.Find(key) == nullptr || state.cpu.WasShared(key);
   admission::ResizeDecision decision =
-      admission::Resize(node_, state, key, count, pod.claimed_devices);
+      admission::Resize(node_, was_shared ? admission::WithPoliciesOf(node_, state, pod) : state,
+                        key, count, pod.claimed_devices);
   if (decision.refusal) return done(InPod(*std::move(decision.refusal), NameOrUid(pod), container));
   if (const Result<Done> fits = RequireReadable(decision.next); !fits.ok()) {
     return done(fits.error());
@@ -122,11 +125,14 @@ void AllocationManager::CancelResize(const std::string& pod_uid, const Error& wh
 
 void AllocationManager::LogResize(const ResizeUnderWay& resize, const CpuSet& cpus) {
   const ContainerKey key{resize.pod.uid, resize.container};
-  const CpuSet before = *resize.before.cpu.Find(key);
+  const CpuSet* const had = resize.before.cpu.Find(key);
+  const CpuSet before = had == nullptr ? CpuSet() : *had;
   spdlog::info("container {} of pod {}: resized in place from {} to {}", resize.container,
                NameOrUid(resize.pod), CountText(before), CountText(cpus));
   PodDecision decision = DecisionAbout(node_, resize.before, resize.pod, kInPlaceResize);
-  decision.asked = resize.container + ": " + std::to_string(cpus.Count()) + " exclusive CPUs";
+  const int count = cpus.Count();
+  decision.asked = resize.container + ": " +
+                   (count == 0 ? "shared CPUs" : std::to_string(count) + " exclusive CPUs");
   Allocated allocated;
   allocated.assignments[resize.container] = admission::AssignmentOf(node_, snapshot()->state, key);
   decision.Set(allocated);
@@ -136,7 +142,7 @@ void AllocationManager::LogResize(const ResizeUnderWay& resize, const CpuSet& cp
 bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
   const Pod& pod = caller.request.pod;
   const std::optional<WantedResize> wanted =
-      FindResize(ledger_.state(), pod, caller.request.wanted);
+      FindResize(node_, ledger_.state(), pod, caller.request.wanted, allowed_resizes_);
   if (!wanted || RefuseMemoryResize(node_, ledger_.state(), pod, caller.request.wanted,
                                     caller.request.memory_in_cri)) {
     return false;
@@ -149,6 +155,7 @@ bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
   names.uid = pod.uid;
   names.name = pod.name;
   names.name_space = pod.name_space;
+  names.policies = pod.policies;
   names.claimed_devices = pod.claimed_devices;
   for (const Container& container : pod.containers) {
     if (container.name != wanted->container) continue;

@@ -27,7 +27,8 @@ bool TakeFitting(const Originals& loaded, const std::filesystem::path& file,
   for (const auto& [pod_uid, containers] : loaded) {
     for (const auto& [container, cpus] : containers) {
       const CpuSet* const assigned = state.Find({pod_uid, container});
-      if (assigned != nullptr && assigned->Contains(cpus)) {
+      const bool fits = assigned == nullptr ? cpus.empty() : assigned->Contains(cpus);
+      if (fits) {
         state.originals[pod_uid][container] = cpus;
         continue;
       }

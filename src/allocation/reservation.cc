@@ -50,13 +50,23 @@ void SetAffinity(const ContainerKey& key,
   }
 }
 
-// The container has exactly these CPUs. CPUs that it no longer has are free, unless another
-// container of its pod has them too (those of an ended init container).
+CpuSet CpusIn(const NodeState& state, const ContainerKey& key) {
+  const CpuSet* const cpus = state.cpu.Find(key);
+  return cpus == nullptr ? CpuSet() : *cpus;
+}
+
+// The container has exactly these CPUs; without any, it is in the shared pool. CPUs that it no
+// longer has are free, unless another container of its pod has them too (those of an ended init
+// container).
 void SetCpus(const ContainerKey& key, const CpuSet& cpus, cpumanager::CpuState& state) {
   const CpuSet* const now = state.Find(key);
-  if (now == nullptr || *now == cpus) return;  // released meanwhile, or nothing to do
-  const CpuSet had = *now;
-  state.assignments[key.pod_uid][key.container] = cpus;
+  const CpuSet had = now == nullptr ? CpuSet() : *now;
+  if (had == cpus) return;
+  if (cpus.empty()) {
+    cpumanager::RemoveAssignment(key, state);
+  } else {
+    state.assignments[key.pod_uid][key.container] = cpus;
+  }
   const CpuSet freed = had - state.HeldBy(key.pod_uid);
   state.AddToDefaultSet(freed);
   state.default_set -= cpus;
@@ -96,8 +106,8 @@ Reservation ResizeOf(const ContainerKey& key, const NodeState& before, const Nod
   reservation.pod_uid = key.pod_uid;
   reservation.affinities[key] = AffinityIn(before, key);
   reservation.resized = ResizedCpus{.key = key,
-                                    .before = *before.cpu.Find(key),
-                                    .after = *after.cpu.Find(key),
+                                    .before = CpusIn(before, key),
+                                    .after = CpusIn(after, key),
                                     .original_before = OriginalIn(before, key),
                                     .original_after = OriginalIn(after, key),
                                     .affinity_after = AffinityIn(after, key)};
@@ -111,7 +121,7 @@ void Reserve(const ResizedCpus& resized, NodeState& state) {
 void Complete(const Reservation& reservation, NodeState& state) {
   if (!reservation.resized) return;
   const ResizedCpus& resized = *reservation.resized;
-  if (state.cpu.Find(resized.key) == nullptr) return;
+  if (state.cpu.Find(resized.key) == nullptr) return;  // released meanwhile
   SetCpus(resized.key, resized.after, state.cpu);
   SetOriginal(resized.key, resized.original_after, state);
   SetAffinity(resized.key, resized.affinity_after, state);

@@ -16,12 +16,12 @@ namespace alignd::allocation {
 
 using ReusableCpus = decltype(cpumanager::CpuState::reusable);
 
-// Another number of exclusive CPUs for a container that has some. Until it is on the disk, the
-// container has the CPUs of before and of after: none of them goes to another pod. A value.
+// Another number of exclusive CPUs for a container. Until it is on the disk, the container has the
+// CPUs of before and of after: none of them goes to another pod. A value.
 struct ResizedCpus {
   ContainerKey key;
-  CpuSet before;
-  CpuSet after;
+  CpuSet before;                          // empty: it is in the shared pool
+  CpuSet after;                           // likewise; not both are empty
   std::optional<CpuSet> original_before;  // CpuState::originals; nullopt: no entry
   std::optional<CpuSet> original_after;
   std::optional<topologymanager::TopologyHint> affinity_after;
@@ -54,7 +54,7 @@ Reservation Difference(const Pod& pod, const admission::NodeState& before,
                        const admission::NodeState& after);
 
 // What a resize of the container changes: `before` and `after` are the states of its decision. The
-// container has exclusive CPUs in both.
+// container has exclusive CPUs in one of them, or in both.
 Reservation ResizeOf(const ContainerKey& key, const admission::NodeState& before,
                      const admission::NodeState& after);
 

@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -67,7 +68,10 @@ Result<Done> NoteOriginals(const fs::path& state_dir, std::ostream& out) {
   if (!text.ok()) return text.error();
   const Result<checkpoint::Originals> originals = checkpoint::ParseOriginalsCheckpoint(*text);
   if (!originals.ok()) return host::ContentError(originals.error(), file);
-  if (originals->empty()) return Done{};
+  const bool any = std::ranges::any_of(*originals, [](const auto& pod) {
+    return std::ranges::any_of(pod.second, [](const auto& entry) { return !entry.second.empty(); });
+  });
+  if (!any) return Done{};
   out << "note: a kubelet does not know with which CPUs resized containers were created ("
       << file.string() << "); it has their present CPUs\n";
   return Done{};

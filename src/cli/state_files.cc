@@ -96,6 +96,7 @@ class StateReader {
         // alignd drops an entry without exclusive CPUs at its next start.
         const auto saved = content_.containers.find({uid, name});
         if (saved == content_.containers.end() || saved->second.cpus.empty()) continue;
+        if (cpus.empty()) continue;  // it keeps no particular ones
         saved->second.original_cpus = cpus.ToString();
       }
     }

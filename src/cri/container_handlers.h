@@ -56,7 +56,7 @@ struct HandlerContext {
 //   StartContainer            waits until no other container is on the container's exclusive CPUs;
 //                             calls PreStartContainer of the plugins that require it
 //   UpdateContainerResources  keeps the assigned CPU and memory sets; resizes exclusive CPUs to
-//                             another whole number; refuses to make any from none, or none from any
+//                             another number, also to shared CPUs and from them
 //   UpdatePodSandboxResources keeps a pod with exclusive CPUs without quota; removes sets of CPUs
 //                             and of memory nodes, which each container has for itself; refuses a
 //                             resize of exclusive CPUs that is not possible

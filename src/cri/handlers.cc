@@ -41,9 +41,9 @@ admission::Assignment AssignmentNow(const HandlerContext& context, const Contain
 void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment) {
   const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
   if (!assignment.KeptFromOthers().empty() || snapshot->state.cpu.originals.empty()) return;
-  assignment.cpuset =
-      reconcile::SharedCpus(assignment.cpuset, admission::SharedCpus(context.node, snapshot->state),
-                            reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
+  assignment.cpuset = reconcile::SharedCpus(
+      assignment.cpuset, admission::SharedCpus(context.node, snapshot->state),
+      reconcile::LeavingCpus(context.node, snapshot->state, context.registry.Footprints()));
 }
 
 bool RestoresOtherDevices(const HandlerContext& context) {
@@ -136,6 +136,13 @@ void MarkHandler(const HandlerContext& context, const std::string& handler, Pod&
   const SharedPoolHandlers* const shared = context.shared_pool_handlers;
   if (shared != nullptr && shared->Contains(handler)) pod.shared_pool_handler = handler;
   pod = allocation::AsDecided(context.node, context.allocation.snapshot()->state, std::move(pod));
+}
+
+void AddPolicies(const HandlerContext& context, Pod& pod) {
+  pod.policies = context.registry.PoliciesOfPod(pod.uid);
+  // They were of the time when the sandbox was created.
+  pod.policies.cpuset = {};
+  pod.policies.numa_resources = {};
 }
 
 bool LiftsPodQuota(const HandlerContext& context, const std::string& pod_uid) {

@@ -64,6 +64,10 @@ void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest reques
 // of resources has described: those know neither.
 void MarkHandler(const HandlerContext& context, const std::string& handler, Pod& pod);
 
+// Sets the policies that the pod's sandbox asks for, without what a scheduler has decided about its
+// creation: the source of a pod's resources may not know them.
+void AddPolicies(const HandlerContext& context, Pod& pod);
+
 // Whether the CFS quota of the pod's own cgroup is lifted when a container has exclusive CPUs.
 bool LiftsPodQuota(const HandlerContext& context, const std::string& pod_uid);
 

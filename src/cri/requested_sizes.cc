@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "cri/injection.h"
 #include "podsource/cri_sizes.h"
@@ -37,9 +38,18 @@ std::optional<int64_t> RequestedMillis(LinuxContainerResources resources) {
     const bool agree = shares <= 0 || podsource::SharesFromMillis(millis) == shares;
     return agree ? millis : podsource::MillisFromShares(shares);
   }
-  const bool complete = shares > 0 && resources.memory_limit_in_bytes() > 0;
-  if (!complete) return std::nullopt;
+  if (!SaysAllSizes(resources)) return std::nullopt;
   return podsource::MillisFromShares(shares);
+}
+
+std::optional<int64_t> RequestedMillisOf(const reconcile::ContainerSpec& spec) {
+  LinuxContainerResources now;
+  now.set_cpu_quota(spec.cpu_quota);
+  now.set_cpu_period(spec.cpu_period);
+  now.set_cpu_shares(spec.cpu_shares);
+  if (spec.cpu_quota > 0) return RequestedMillis(std::move(now));
+  if (spec.cpu_shares > 0) return podsource::MillisFromShares(spec.cpu_shares);
+  return std::nullopt;
 }
 
 bool KeepsCount(const LinuxContainerResources& resources, int count) {
@@ -53,6 +63,10 @@ bool SaysOnlyAtLeast(const LinuxContainerResources& resources) {
   const int64_t most = podsource::SharesFromMillis(std::numeric_limits<int64_t>::max());
   return resources.cpu_quota() <= 0 && !resources.unified().contains("cpu.max") &&
          resources.cpu_shares() >= most;
+}
+
+bool SaysAllSizes(const LinuxContainerResources& resources) {
+  return resources.cpu_shares() > 0 && resources.memory_limit_in_bytes() > 0;
 }
 
 std::optional<int64_t> RequestedMemory(const LinuxContainerResources& resources) {

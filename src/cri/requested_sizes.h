@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "reconcile/verbose_status.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -19,6 +20,9 @@ inline constexpr int64_t kMillisPerWholeCpu = 1000;
 // pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources.
 std::optional<int64_t> RequestedMillis(runtime::v1::LinuxContainerResources resources);
 
+// The same of what the runtime has for a container; nullopt: it does not say.
+std::optional<int64_t> RequestedMillisOf(const reconcile::ContainerSpec& spec);
+
 // Whether a container with `count` exclusive CPUs keeps them. Shares have a maximum, above which
 // they say nothing.
 bool KeepsCount(const runtime::v1::LinuxContainerResources& resources, int count);
@@ -26,6 +30,10 @@ bool KeepsCount(const runtime::v1::LinuxContainerResources& resources, int count
 // Whether the update says by shares alone that the container has as many CPUs as shares can say, or
 // more.
 bool SaysOnlyAtLeast(const runtime::v1::LinuxContainerResources& resources);
+
+// Whether the update gives all sizes, as a kubelet's does. Of others, a number of CPUs that is not
+// whole, or that would be exclusive, is no resize.
+bool SaysAllSizes(const runtime::v1::LinuxContainerResources& resources);
 
 // The memory limit in bytes, negative for no limit; nullopt if the update does not set it.
 std::optional<int64_t> RequestedMemory(const runtime::v1::LinuxContainerResources& resources);

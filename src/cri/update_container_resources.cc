@@ -32,19 +32,6 @@ bool IsWhole(std::optional<int64_t> millis) {
   return millis && *millis > 0 && *millis % kMillisPerWholeCpu == 0;
 }
 
-// For a container in the shared pool that requests exclusive CPUs by an update. `pod`: its name.
-Refusal RefusedGrowth(const std::string& pod, const std::string& container, int64_t millis) {
-  using allocation::CpusText;
-  return allocation::RefusedResize(
-      pod, container,
-      "runs in the shared pool, and exclusive CPUs are allocated only when a container is created. "
-      "The update requests " +
-          CpusText(millis) + ", which are exclusive in a Guaranteed pod",
-      "delete the pod and create it with the CPUs that it needs, or request a number of CPUs that "
-      "is not whole, such as " +
-          CpusText(millis - 100));
-}
-
 // One UpdateContainerResources. Its steps stand in the order in which they happen; all run on the
 // events thread.
 class UpdateContainerResources final : public WaitingCall {
@@ -124,10 +111,18 @@ class UpdateContainerResources final : public WaitingCall {
                                     "delete the pod and create it with the CPUs that it needs"),
           decide);
     }
-    const bool resizes = context_.allocation.resizes_exclusive_cpus();
-    if (!resizes || !IsWhole(millis_)) {
+    using allocation::CpuResizes;
+    const CpuResizes resizes = context_.allocation.allowed_resizes();
+    const bool to_shared = !IsWhole(millis_);
+    const bool may_share = resizes == CpuResizes::kAll && SaysAllSizes(request_.linux());
+    if (resizes == CpuResizes::kNone || (to_shared && !may_share)) {
       return Refuse(allocation::ResizeRefusal(PodName(), key_.container, exclusive,
                                               allocation::CpusText(millis_), resizes),
+                    decide);
+    }
+    if (to_shared && AsksForOneNode()) {
+      return Refuse(allocation::RefusedShareOnOneNode(PodName(), key_.container, exclusive,
+                                                      allocation::CpusText(millis_)),
                     decide);
     }
     RefusePodLevel(decide);
@@ -171,7 +166,8 @@ class UpdateContainerResources final : public WaitingCall {
 
   void ResizePod(Result<Pod> pod, Decide decide) {
     if (!pod.ok()) return decide(rpc::ToStatus(pod.error()));
-    context_.allocation.Resize(*std::move(pod), key_.container, millis_ / kMillisPerWholeCpu,
+    const int64_t count = IsWhole(millis_) ? millis_ / kMillisPerWholeCpu : 0;
+    context_.allocation.Resize(*std::move(pod), key_.container, count,
                                Next(&UpdateContainerResources::Resized, std::move(decide)));
   }
 
@@ -183,6 +179,9 @@ class UpdateContainerResources final : public WaitingCall {
       return decide(rpc::ToStatus(*error));
     }
     context_.reconciler.ResizeAccepted(key_.pod_uid);
+    // Its pod has been released meanwhile, and what it has now is released, too.
+    if (!context_.registry.KeyOf(id_)) context_.reconciler.PodStopped();
+    if (!cgroup_parent_.empty()) context_.reconciler.GuardPod(key_.pod_uid, cgroup_parent_);
     AwaitCpus(decide);
   }
 
@@ -202,25 +201,32 @@ class UpdateContainerResources final : public WaitingCall {
 
   // In a Guaranteed pod, a whole number of CPUs is exclusive. There are exceptions, in which a
   // container has a whole number and no exclusive CPUs: it was created before alignd was there, or
-  // its pod is not pinned in spite of its class. All of them keep their number. If the runtime or
-  // the source does not answer, the update goes on: the container keeps its CPU set in any case.
+  // its pod is not pinned in spite of its class. All of them keep their number, also if a runtime
+  // does not report it. If the runtime or the source fails, the caller repeats the update: without
+  // an answer, a resize would be lost.
   void AskSource(Result<reconcile::ContainerSpec> spec, Decide decide) {
-    if (!spec.ok() || MillisOf(*spec) == millis_) return Forward(decide);
-    context_.resources.Ask(QuestionOf(spec->cgroup),
-                           Next(&UpdateContainerResources::RefuseGrowth, std::move(decide)));
+    if (!spec.ok() && spec.error().code != ErrorCode::kNotFound) {
+      return decide(rpc::ToStatus(spec.error()));
+    }
+    if (!spec.ok() || RequestedMillisOf(*spec) == millis_) return Forward(decide);
+    cgroup_parent_ = spec->cgroup.substr(0, spec->cgroup.rfind('/'));
+    context_.resources.Ask(Question(),
+                           Next(&UpdateContainerResources::MakeExclusive, std::move(decide)));
   }
 
-  void RefuseGrowth(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
-    if (known.ok() && *known) {
-      Pod& pod = (*known)->pod;  // of its sandbox, the question had the UID alone
-      pod.name_space = PodWithName().name_space;
-      pod.policies.sharing = context_.registry.SharingOfPod(key_.pod_uid);
-      MarkHandler(context_, context_.registry.HandlerOfPod(key_.pod_uid), pod);
+  void MakeExclusive(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+    if (!known.ok()) return decide(rpc::ToStatus(known.error()));
+    if (!*known) return Forward(decide);
+    Pod& pod = (*known)->pod;  // of its sandbox, the question had the UID alone
+    pod.name_space = PodWithName().name_space;
+    AddPolicies(context_, pod);
+    MarkHandler(context_, context_.registry.HandlerOfPod(key_.pod_uid), pod);
+    if (!WantsExclusive(pod)) return Forward(decide);
+    if (context_.allocation.allowed_resizes() != allocation::CpuResizes::kAll ||
+        !SaysAllSizes(request_.linux())) {
+      return Refuse(allocation::RefusedFirstCpus(PodName(), key_.container, millis_), decide);
     }
-    if (known.ok() && *known && WantsExclusive((*known)->pod)) {
-      return Refuse(RefusedGrowth(PodName(), key_.container, millis_), decide);
-    }
-    Forward(decide);
+    RefusePodLevel(decide);
   }
 
   // The call begins before the assignment is read that it sets: from here on, no container that is
@@ -275,7 +281,12 @@ class UpdateContainerResources final : public WaitingCall {
     return name.empty() ? key_.pod_uid : name;
   }
 
-  Pod PodWithName() const { return NamedPod(context_, key_.pod_uid); }
+  // With its name and its policies.
+  Pod PodWithName() const {
+    Pod pod = NamedPod(context_, key_.pod_uid);
+    AddPolicies(context_, pod);
+    return pod;
+  }
 
   void Refuse(const Refusal& refusal, const Decide& decide) {
     decide(RefuseInPlaceResize(context_, key_, refusal));
@@ -286,6 +297,7 @@ class UpdateContainerResources final : public WaitingCall {
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     const CpuSet* const assigned = snapshot->state.cpu.Find(key_);
     if (assigned == nullptr || exclusive == snapshot->state.cpu.OriginalOf(key_)) return false;
+    if (snapshot->state.cpu.WasShared(key_)) return true;  // with others on the same CPUs
     const std::vector<reconcile::ContainerRegistry::Footprint> footprints =
         context_.registry.Footprints();
     const auto now =
@@ -293,21 +305,11 @@ class UpdateContainerResources final : public WaitingCall {
     return now != footprints.end() && !now->cpuset.Contains(exclusive);  // empty: anywhere
   }
 
-  static std::optional<int64_t> MillisOf(const reconcile::ContainerSpec& spec) {
-    v1::LinuxContainerResources now;
-    now.set_cpu_quota(spec.cpu_quota);
-    now.set_cpu_period(spec.cpu_period);
-    now.set_cpu_shares(spec.cpu_shares);
-    if (spec.cpu_quota > 0) return RequestedMillis(std::move(now));
-    if (spec.cpu_shares > 0) return podsource::MillisFromShares(spec.cpu_shares);
-    return std::nullopt;
-  }
-
   // As if the container were created with its new sizes.
-  podsource::Question QuestionOf(const std::string& cgroup) const {
+  podsource::Question Question() const {
     auto sandbox = std::make_shared<v1::PodSandboxConfig>();
     sandbox->mutable_metadata()->set_uid(key_.pod_uid);
-    sandbox->mutable_linux()->set_cgroup_parent(cgroup.substr(0, cgroup.rfind('/')));
+    sandbox->mutable_linux()->set_cgroup_parent(cgroup_parent_);
     auto container = std::make_shared<v1::ContainerConfig>();
     container->mutable_metadata()->set_name(key_.container);
     *container->mutable_linux()->mutable_resources() = request_.linux();
@@ -319,6 +321,13 @@ class UpdateContainerResources final : public WaitingCall {
     return container != pod.containers.end() && ExclusiveCpus(pod, *container) > 0;
   }
 
+  bool AsksForOneNode() const {
+    const Pod pod = PodWithName();
+    Container container;
+    container.name = key_.container;
+    return admission::AsksForOneNode(context_.node, pod, container);
+  }
+
   admission::Assignment CurrentAssignment() const { return AssignmentNow(context_, key_); }
 
   void ForwardUnchanged(const Decide& decide) { decide(std::move(bytes_)); }
@@ -328,7 +337,8 @@ class UpdateContainerResources final : public WaitingCall {
   v1::UpdateContainerResourcesRequest request_;
   std::string id_;  // the whole id of the container
   ContainerKey key_;
-  int64_t millis_ = 0;  // requested
+  int64_t millis_ = 0;         // requested
+  std::string cgroup_parent_;  // of the container; known if it asks for its first exclusive CPUs
   // The exclusive CPUs that the container may be put on: it is on them, or all others have left.
   CpuSet awaited_;
   std::optional<ContainerCall> call_;

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
@@ -14,6 +18,7 @@
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
+#include "cri/requested_sizes.h"
 #include "cri/waiting_call.h"
 #include "podsource/cri_sizes.h"
 #include "podsource/resource_source.h"
@@ -66,10 +71,10 @@ class UpdatePodSandboxResources final : public WaitingCall {
   void TryResize(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     if (!known.ok() || !*known) return Forward(decide);
     Pod& pod = (*known)->pod;
-    pod.policies.sharing = context_.registry.SharingOfPod(pod_uid_);
+    AddPolicies(context_, pod);
     MarkHandler(context_, context_.registry.HandlerOfPod(pod_uid_), pod);
     pod_ = std::move(pod);
-    if (request_.resources().memory_limit_in_bytes() == 0) return TryCpus(decide);
+    if (request_.resources().memory_limit_in_bytes() == 0) return FindGrowing(decide);
     CompareMemory(decide);
   }
 
@@ -88,7 +93,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
       return context_.runtime.FindSpec(id,
                                        Next(&UpdatePodSandboxResources::RefuseOtherMemory, decide));
     }
-    TryCpus(decide);
+    FindGrowing(decide);
   }
 
   void RefuseOtherMemory(Result<reconcile::ContainerSpec> spec, Decide decide) {
@@ -98,7 +103,39 @@ class UpdatePodSandboxResources final : public WaitingCall {
     CompareMemory(decide);
   }
 
-  void TryCpus(const Decide& decide) {
+  // Containers of the shared pool that ask for a whole number of CPUs. The numbers that they have
+  // show whether that is a resize: see UpdateContainerResources, which decides where that is not
+  // known.
+  void FindGrowing(const Decide& decide) {
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    for (const Container& container : pod_.containers) {
+      const bool is_shared = snapshot->state.cpu.Find({pod_uid_, container.name}) == nullptr;
+      if (is_shared && ExclusiveCpus(pod_, container) > 0) unclear_.push_back(&container);
+    }
+    for (const admission::RunningContainer& running : context_.registry.Containers()) {
+      if (running.key.pod_uid == pod_uid_) ids_[running.key.container] = running.id;
+    }
+    CompareNext(decide);
+  }
+
+  void CompareNext(const Decide& decide) {
+    while (!unclear_.empty() && !ids_.contains(unclear_.back()->name)) unclear_.pop_back();
+    if (unclear_.empty()) return Try(decide);
+    context_.runtime.FindSpec(ids_.at(unclear_.back()->name),
+                              Next(&UpdatePodSandboxResources::Compare, decide));
+  }
+
+  void Compare(Result<reconcile::ContainerSpec> spec, Decide decide) {
+    const Container& container = *unclear_.back();
+    unclear_.pop_back();
+    const int64_t millis = ExclusiveCpus(pod_, container) * kMillisPerWholeCpu;
+    if (spec.ok() && RequestedMillisOf(*spec).value_or(millis) != millis) {
+      growing_.insert(container.name);
+    }
+    CompareNext(decide);
+  }
+
+  void Try(const Decide& decide) {
     const std::optional<RefusedContainer> refused = FirstRefused(pod_);
     refused ? Refuse(*refused, decide) : Forward(decide);
   }
@@ -149,7 +186,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
     const admission::NodeState& state = snapshot->state;
     const bool sets_cpus = resources.cpu_shares() > 0 || resources.cpu_quota() > 0;
     const bool sets_memory = resources.memory_limit_in_bytes() != 0;
-    return (sets_cpus && state.cpu.assignments.contains(pod_uid_)) ||
+    return (sets_cpus && context_.node.cpu) ||
            (sets_memory && state.memory.assignments.contains(pod_uid_));
   }
 
@@ -182,8 +219,15 @@ class UpdatePodSandboxResources final : public WaitingCall {
   std::optional<RefusedContainer> FirstImpossible(const Pod& pod) const {
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     for (const Container& container : pod.containers) {
-      std::optional<Refusal> why = allocation::RefuseResize(
-          snapshot->state, pod, container.name, context_.allocation.resizes_exclusive_cpus());
+      std::optional<Refusal> why =
+          allocation::RefuseResize(context_.node, snapshot->state, pod, container.name,
+                                   context_.allocation.allowed_resizes());
+      const bool may_grow = context_.allocation.allowed_resizes() == allocation::CpuResizes::kAll;
+      if (!why && growing_.contains(container.name) && !may_grow) {
+        why = allocation::RefusedFirstCpus(allocation::NameOrUid(NamedPod(context_, pod_uid_)),
+                                           container.name,
+                                           ExclusiveCpus(pod, container) * kMillisPerWholeCpu);
+      }
       if (why) return RefusedContainer{container.name, *std::move(why)};
     }
     return std::nullopt;
@@ -193,14 +237,21 @@ class UpdatePodSandboxResources final : public WaitingCall {
   // a container gives back is available to the next ones, so these come first.
   std::optional<RefusedContainer> FirstRefused(const Pod& pod) const {
     if (std::optional<RefusedContainer> impossible = FirstImpossible(pod)) return impossible;
+    Pod asking = NamedPod(context_, pod_uid_);
+    AddPolicies(context_, asking);
     admission::NodeState state = context_.allocation.snapshot()->state;
     for (const bool grows : {false, true}) {
       for (const Container& container : pod.containers) {
         const CpuSet* const assigned = state.cpu.Find({pod_uid_, container.name});
+        if (assigned == nullptr && !growing_.contains(container.name)) continue;
         const int64_t count = ExclusiveCpus(pod, container);
-        if (assigned == nullptr || count <= 0 || (count > assigned->Count()) != grows) continue;
-        admission::ResizeDecision decision =
-            admission::Resize(context_.node, state, {pod_uid_, container.name}, count);
+        if (count == 0 && !allocation::AsksForSharedCpus(container)) continue;
+        if ((count > (assigned == nullptr ? 0 : assigned->Count())) != grows) continue;
+        const ContainerKey key{pod_uid_, container.name};
+        if (assigned == nullptr || state.cpu.WasShared(key)) {
+          state = admission::WithPoliciesOf(context_.node, std::move(state), asking);
+        }
+        admission::ResizeDecision decision = admission::Resize(context_.node, state, key, count);
         if (decision.refusal) {
           return RefusedContainer{
               container.name, allocation::InPod(*std::move(decision.refusal),
@@ -235,11 +286,14 @@ class UpdatePodSandboxResources final : public WaitingCall {
 
   const HandlerContext context_;
   std::string pod_uid_;
-  std::string bytes_;  // the request as it came
+  std::string bytes_;                       // the request as it came
+  Pod pod_;                                 // as its source shows it, with its new sizes
+  std::vector<const Container*> unclear_;   // of `pod_`: whether they are resized is not known yet
+  std::map<std::string, std::string> ids_;  // of the pod's containers, by name
+  std::set<std::string> growing_;           // names of those that ask for their first CPUs
+  size_t compared_ = 0;                     // of the pod's containers, for memory
+  RefusedContainer other_memory_;           // of the container whose limit the runtime is asked for
   v1::UpdatePodSandboxResourcesRequest request_;
-  Pod pod_;                        // as its source shows it
-  size_t compared_ = 0;            // of its containers, for memory
-  RefusedContainer other_memory_;  // of the container whose limit the runtime is asked for
 };
 
 }  // namespace

@@ -52,6 +52,7 @@ struct Values {
   std::string pod_policies;
   std::string on_bad_state = "rebuild";
   std::string on_refusal = "wait";
+  std::string resizes = "true";
   std::string mirror = "off";
   std::vector<std::string> mirror_rules;
 };
@@ -62,7 +63,7 @@ constexpr char kDescription[] =
 // `values` outlives `app`.
 void AddOptions(CLI::App& app, Values& values) {
   auto& [options, runtime_timeout_ms, plugin_durations, compatibility, pod_policies, on_bad_state,
-         on_refusal, mirror, mirror_rules] = values;
+         on_refusal, resizes, mirror, mirror_rules] = values;
   SetUpProgram(app);
   app.add_option("--config", options.config,
                  "KubeletConfiguration (YAML or JSON); if not given, the kubelet's defaults")
@@ -170,9 +171,11 @@ void AddOptions(CLI::App& app, Values& values) {
       "--keep-pod-cpu-quota", options.keep_pod_cpu_quota,
       "Keep the CFS quota that the kubelet sets for the cgroups of pods with exclusive CPUs");
   app.add_option(
-         "--resize-exclusive-cpus", options.resize_exclusive_cpus,
-         "Whether an in-place resize may change the number of a container's exclusive CPUs; "
-         "false: such a resize is refused")
+         "--resize-exclusive-cpus", resizes,
+         "Whether an in-place resize may change a container's exclusive CPUs: true (their number, "
+         "also to shared CPUs and back), count-only (to another whole number) or false (such a "
+         "resize is refused)")
+      ->check(CLI::IsMember({"true", "count-only", "false"}))
       ->capture_default_str();
   app.add_option("--may-move", options.may_move,
                  "Whether a changed file (SIGHUP) may move running containers with exclusive CPUs "
@@ -302,7 +305,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   CLI::App app(kDescription, "alignd");
   AddOptions(app, values);
   auto& [options, runtime_timeout_ms, plugin_durations, compatibility, pod_policies, on_bad_state,
-         on_refusal, mirror, mirror_rules] = values;
+         on_refusal, resizes, mirror, mirror_rules] = values;
   try {
     app.parse(argc, argv);
     if (mirror == "off" && !mirror_rules.empty()) {
@@ -322,6 +325,10 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   if (!pod_policies.empty()) options.pod_policies = *ParsePodPolicies(pod_policies);
   if (on_bad_state == "refuse") options.on_bad_state = allocation::OnBadState::kRefuse;
   options.on_refusal = *ParseOnRefusal(on_refusal);
+  using allocation::CpuResizes;
+  for (const auto each : {CpuResizes::kNone, CpuResizes::kCountOnly, CpuResizes::kAll}) {
+    if (resizes == ToString(each)) options.resize_exclusive_cpus = each;
+  }
   if (mirror != "off") {
     std::vector<mirror::BindingRule> rules;
     for (const std::string& text : mirror_rules) {

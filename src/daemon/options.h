@@ -14,6 +14,7 @@
 #include "alignd/config/on_refusal.h"
 #include "alignd/pod/shared_pool_handlers.h"
 #include "allocation/bad_state.h"
+#include "allocation/cpu_resizes.h"
 #include "mirror/binding_modes.h"
 
 namespace CLI {
@@ -59,10 +60,10 @@ struct Options {
   // CDI specifications; those of a later directory override those of an earlier one. Empty: CPUs
   // and memory do not follow devices that DRA has allocated.
   std::vector<std::string> cdi_spec_dirs = {"/etc/cdi", "/var/run/cdi"};
-  bool keep_pod_cpu_quota = false;    // also of pods with exclusive CPUs
-  bool resize_exclusive_cpus = true;  // in place; false: their number never changes
-  OnRefusal on_refusal;               // of pods that do not fit now
-  std::string may_move = "never";     // at SIGHUP, containers with exclusive CPUs; or if-needed
+  bool keep_pod_cpu_quota = false;  // also of pods with exclusive CPUs
+  allocation::CpuResizes resize_exclusive_cpus = allocation::CpuResizes::kAll;  // in place
+  OnRefusal on_refusal;            // of pods that do not fit now
+  std::string may_move = "never";  // at SIGHUP, containers with exclusive CPUs; or if-needed
   std::chrono::milliseconds runtime_timeout{10'000};
   std::chrono::milliseconds plugin_timeout{30'000};  // Allocate
   std::chrono::milliseconds plugin_connect_timeout{10'000};

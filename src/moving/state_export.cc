@@ -86,6 +86,7 @@ class ExportPlanner {
   void NoteOriginals() {
     for (const auto& [uid, containers] : plan_.state.cpu.originals) {
       for (const auto& [name, cpus] : containers) {
+        if (cpus.empty()) continue;  // it does not keep those that it was created with
         plan_.notes.push_back("pod " + uid + " container " + name +
                               ": the kubelet has its present CPUs, and does not know that it was "
                               "created with CPUs " +

@@ -8,6 +8,7 @@
 
 #include "alignd/admission/node_state.h"
 #include "alignd/checkpoint/mark_annotation.h"
+#include "podsource/cri_sizes.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -141,23 +142,24 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
     pending[next].why_not = "not asked: an earlier answer came too late";
   }
   if (next >= pending.size() || questions->failure) return std::exchange(questions->ready, {})();
-  runtime_.FindSpec(pending[next].container.id,
-                    [this, questions, next](const Result<ContainerSpec>& spec) {
-                      if (spec.ok()) {
-                        questions->pending[next].cgroup = spec->cgroup;
-                        questions->pending[next].container.record = spec->cpus;
-                      } else if (questions->pending[next].NeedsCpus() ||
-                                 spec.error().code == ErrorCode::kUnavailable) {
-                        // kNotFound: this runtime does not say.
-                        if (spec.error().code != ErrorCode::kNotFound) {
-                          questions->failure = spec.error();
-                        }
-                      } else if (spec.error().code != ErrorCode::kNotFound) {
-                        questions->pending[next].why_not = spec.error().Text();
-                        questions->is_slow = spec.error().code == ErrorCode::kDeadlineExceeded;
-                      }
-                      Ask(questions, next + 1);
-                    });
+  runtime_.FindSpec(
+      pending[next].container.id, [this, questions, next](const Result<ContainerSpec>& spec) {
+        if (spec.ok()) {
+          questions->pending[next].cgroup = spec->cgroup;
+          questions->pending[next].container.record = spec->cpus;
+          questions->pending[next].container.millis = podsource::MillisFromShares(spec->cpu_shares);
+        } else if (questions->pending[next].NeedsCpus() ||
+                   spec.error().code == ErrorCode::kUnavailable) {
+          // kNotFound: this runtime does not say.
+          if (spec.error().code != ErrorCode::kNotFound) {
+            questions->failure = spec.error();
+          }
+        } else if (spec.error().code != ErrorCode::kNotFound) {
+          questions->pending[next].why_not = spec.error().Text();
+          questions->is_slow = spec.error().code == ErrorCode::kDeadlineExceeded;
+        }
+        Ask(questions, next + 1);
+      });
 }
 
 Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) {

@@ -36,15 +36,15 @@ std::optional<std::string> ContainerRegistry::SandboxNamed(
 }
 
 void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid,
-                                   std::string name, std::string handler,
-                                   const PodPolicies& policies) {
+                                   std::string name, std::string handler, PodPolicies policies) {
+  CpuSet decided = policies.cpuset;
   const MutexLock lock(mutex_);
   sandboxes_[id] = {.pod_uid = PodUidOr(pod_uid, id),
                     .name = std::move(name),
                     .stopped = std::nullopt,
                     .handler = std::move(handler),
-                    .sharing = policies.sharing,
-                    .decided = policies.cpuset};
+                    .policies = std::move(policies),
+                    .decided = std::move(decided)};
   added_since_.insert(id);
 }
 
@@ -100,11 +100,11 @@ std::string ContainerRegistry::HandlerOfPod(const std::string& pod_uid) const {
   return sandbox == sandboxes_.end() ? "" : sandbox->second.handler;
 }
 
-CpuSharing ContainerRegistry::SharingOfPod(const std::string& pod_uid) const {
+PodPolicies ContainerRegistry::PoliciesOfPod(const std::string& pod_uid) const {
   const MutexLock lock(mutex_);
   const auto sandbox = std::ranges::find_if(
       sandboxes_, [&pod_uid](const auto& entry) { return entry.second.pod_uid == pod_uid; });
-  return sandbox == sandboxes_.end() ? CpuSharing() : sandbox->second.sharing;
+  return sandbox == sandboxes_.end() ? PodPolicies() : sandbox->second.policies;
 }
 
 std::string ContainerRegistry::PodName(const std::string& pod_uid) const {

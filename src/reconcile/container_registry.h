@@ -72,7 +72,7 @@ class ContainerRegistry {
   // `name`: namespace/name of the pod. `handler`: the runtime handler. `policies`: what its
   // annotations ask for.
   void AddSandbox(const std::string& id, const std::string& pod_uid, std::string name = {},
-                  std::string handler = {}, const PodPolicies& policies = {});
+                  std::string handler = {}, PodPolicies policies = {});
   // The runtime has stopped the sandbox, so its containers no longer run. Containers of a pod
   // without another sandbox are forgotten. The pod keeps its assignment until another pod needs it
   // or some time has passed: a kubelet that replaces a sandbox stops the old one first.
@@ -85,7 +85,7 @@ class ContainerRegistry {
   // The runtime handler of the pod's sandboxes, which all have the same.
   std::string HandlerOfPod(const std::string& pod_uid) const;
   // Of one of the pod's sandboxes. A pod whose annotations change gets no other sandbox.
-  CpuSharing SharingOfPod(const std::string& pod_uid) const;
+  PodPolicies PoliciesOfPod(const std::string& pod_uid) const;
   // The pod's name (namespace/name); empty if it is not known.
   std::string PodName(const std::string& pod_uid) const;
   // The pods' names (namespace/name) by UID, as far as they are known.
@@ -254,7 +254,7 @@ class ContainerRegistry {
     bool found = false;  // stopped in a listing; false: stopped through alignd
     Stopping stopping = {};
     std::string handler = {};
-    CpuSharing sharing = {};
+    PodPolicies policies = {};
     CpuSet decided = {};  // as Pod's
   };
   struct BeforeApply {

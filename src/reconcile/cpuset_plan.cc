@@ -65,7 +65,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
   }
   std::map<std::string, Footprint> footprints;
   std::vector<Footprint> all = registry_.Footprints();
-  const CpuSet leaving = LeavingCpus(state, all);
+  const CpuSet leaving = LeavingCpus(node_, state, all);
   const CpuSet pool = admission::SharedCpus(node_, state);
   for (Footprint& footprint : all) {
     const std::string id = footprint.id;
@@ -93,6 +93,11 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
   }
   for (Change& change : changes) {
     const CpuSet& now = change.now.cpuset;
+    const bool may_defer = !failures_.contains(change.id) && !starting.contains(change.id);
+    // The call that resizes a container to shared CPUs moves it, with its quota.
+    const bool is_resized = !state.cpu.RunsOnItsOwn(change.now.key) && waiters_.empty() &&
+                            IsStillExclusive(node_, state, change.now);
+    change.deferred = may_defer && is_resized;
     if (now.empty()) continue;  // it may be anywhere
     const bool leaves = !change.cpuset.Contains(now);
     // No other container waits for its CPUs, so it goes in one step.
@@ -108,8 +113,8 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     change.narrow = leaves && !is_moved && change.cpuset.Intersects(now) &&
                     (change.now.may_narrow || change.now.is_written) &&
                     !not_narrowed_.contains(change.id);
-    change.deferred = !leaves && !change.now.was_moved && !change.now.is_listed &&
-                      !failures_.contains(change.id) && !starting.contains(change.id);
+    const bool may_wait = !leaves && !change.now.was_moved && !change.now.is_listed;
+    change.deferred = may_defer && (may_wait || is_resized);
   }
   return changes;
 }
@@ -174,7 +179,9 @@ void CpusetUpdater::HoldDeferred(std::vector<Change>& changes, Clock::time_point
   }
   if (deferred.empty()) return;
   const auto& [since, oldest] = *std::ranges::min_element(deferred);
-  const Clock::time_point quiet = (waiters_.empty() ? registry_.LastCall() : now) + options_.quiet;
+  // Also for that long after it became due: a call that causes it may still be on its way.
+  const Clock::time_point last = waiters_.empty() ? registry_.LastCall() : now;
+  const Clock::time_point quiet = std::max(last, since) + options_.quiet;
   Clock::time_point begin = std::min(quiet, since + options_.defer_at_most);
   for (const auto& [id, update] : applying_) {  // one by one; one that hangs does not count
     if (update.deferred) begin = std::max(begin, update.since + options_.slow);
@@ -332,9 +339,12 @@ void CpusetUpdater::NoteWaits(const admission::NodeState& state, const std::vect
 }
 
 // Where the container is may not be known, as after a restart of alignd in the middle of a resize.
-// It is on its original CPUs then, and perhaps not yet on those that were added.
+// It is on its original CPUs then, and perhaps not yet on those that were added. One that was in
+// the shared pool has been on its CPUs with others.
 CpuSet CpusetUpdater::Added(const admission::NodeState& state, const Change& change) {
   const CpuSet& now = change.now.cpuset;
+  const bool was_shared = state.cpu.WasShared(change.now.key);
+  if (was_shared && !change.cpuset.Contains(now)) return change.cpuset;
   return change.cpuset - (now.empty() ? state.cpu.OriginalOf(change.now.key) : now);
 }
 

@@ -321,7 +321,7 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
       assignment.cpuset.empty() || self->cpuset == assignment.cpuset ||
       (own.empty() &&
        self->cpuset == SharedCpus(assignment.cpuset, admission::SharedCpus(node_, snapshot->state),
-                                  LeavingCpus(snapshot->state, footprints)));
+                                  LeavingCpus(node_, snapshot->state, footprints)));
   if (!is_applied) {
     return Error{ErrorCode::kUnavailable,
                  "the CPUs " + assignment.cpuset.ToString() + " of " + name_of(*self) +

@@ -4,26 +4,38 @@
 
 #include <vector>
 
+#include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/base/cpu_set.h"
 #include "reconcile/container_registry.h"
 
 namespace alignd::reconcile {
 
-// Whether the container's number of exclusive CPUs was changed since it was created. Parts of a pod
-// that has CPUs as a whole are never resized.
+// Whether the container's exclusive CPUs were changed since it was created. Parts of a pod that has
+// CPUs as a whole are never resized.
 inline bool WasResized(const admission::NodeState& state, const ContainerKey& key) {
   return state.cpu.HasOwnCpus(key) && !state.cpu.pods.contains(key.pod_uid);
 }
 
+// Whether a container that was resized to shared CPUs is still on its exclusive ones. The pool has
+// the reserved CPUs, which are never exclusive. With strict-cpu-reservation, that shows nothing.
+inline bool IsStillExclusive(const admission::Node& node, const admission::NodeState& state,
+                             const ContainerRegistry::Footprint& container) {
+  return node.cpu && !node.cpu->options.strict_cpu_reservation &&
+         state.cpu.WasShared(container.key) && !container.cpuset.Intersects(node.cpu->reserved);
+}
+
 // They are in the shared pool, and no container of the pool comes onto them yet (SharedCpus). A
 // container of which it is not known where it is adds none.
-inline CpuSet LeavingCpus(const admission::NodeState& state,
+inline CpuSet LeavingCpus(const admission::Node& node, const admission::NodeState& state,
                           const std::vector<ContainerRegistry::Footprint>& footprints) {
   CpuSet leaving;
   for (const ContainerRegistry::Footprint& container : footprints) {
     const CpuSet* const assigned = state.cpu.Find(container.key);
-    if (assigned == nullptr) continue;
+    if (assigned == nullptr) {
+      if (IsStillExclusive(node, state, container)) leaving |= container.cpuset;
+      continue;
+    }
     if (!WasResized(state, container.key) && !container.is_listed) continue;
     if (!state.cpu.RunsOnItsOwn(container.key)) continue;  // it is in the shared pool itself
     leaving |= container.cpuset - *assigned;

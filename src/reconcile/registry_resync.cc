@@ -43,7 +43,7 @@ void ContainerRegistry::TakeSandboxes(const RuntimeListing& listing) {
     sandbox.pod_uid = PodUidOr(listed.pod_uid, listed.id);
     if (!listed.name.empty()) sandbox.name = listed.name_space + "/" + listed.name;
     sandbox.handler = listed.handler;
-    sandbox.sharing = listed.policies.sharing;
+    sandbox.policies = listed.policies;
     sandbox.decided = listed.decided;
     // A stopped sandbox never runs again. If it is listed as ready, it was stopped after the
     // listing, or it was not complete yet when an earlier listing showed it as not ready.

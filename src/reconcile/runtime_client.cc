@@ -88,6 +88,7 @@ PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   policies.exclusive = read.exclusive;
   policies.unsupported = std::move(read.unsupported);
   policies.sharing = std::move(read.sharing);
+  policies.shared_on_one_node = read.shared_on_one_node;
   for (const auto& [name, value] : sandbox.labels()) {
     ReadSharingLabel(Escaped(name), value, policies.sharing);
   }

@@ -104,7 +104,7 @@ struct ResizeOracle {
 
   ResizeOracle(const Node& a_node, const NodeState& a_state, const ContainerKey& a_key, int a_count)
       : node(a_node), state(a_state), key(a_key), count(a_count) {
-    const CpuSet& own = *state.cpu.Find(key);
+    const CpuSet own = Own();
     const auto originals = state.cpu.originals.find(key.pod_uid);
     CpuSet original = own;
     if (originals != state.cpu.originals.end() && originals->second.contains(key.container)) {
@@ -120,6 +120,11 @@ struct ResizeOracle {
       if (!offered.Contains(core.cpus)) offered -= core.cpus;
     }
     offered -= kept;
+  }
+
+  CpuSet Own() const {
+    const CpuSet* const own = state.cpu.Find(key);
+    return own == nullptr ? CpuSet() : *own;
   }
 
   bool IsWhole(const CpuSet& cpus) const {
@@ -173,11 +178,11 @@ struct ResizeOracle {
     return IsForPod() ? other.pod_uid == key.pod_uid : other == key;
   }
 
-  CpuSet Unit() const { return IsForPod() ? state.cpu.HeldBy(key.pod_uid) : *state.cpu.Find(key); }
+  CpuSet Unit() const { return IsForPod() ? state.cpu.HeldBy(key.pod_uid) : Own(); }
 
   HintList CpuHintsByDefinition() const {
     const CpuSet unit = Unit();
-    const int wanted = unit.Count() + count - state.cpu.Find(key)->Count();
+    const int wanted = unit.Count() + count - Own().Count();
     const CpuSet usable = unit | offered | kept;
     int fewest = AllNodes().Count();
     ForEachSubset(AllNodes(), [&](NumaMask nodes) {
@@ -277,8 +282,16 @@ void ExpectOnlyThisContainerChanged(const ResizeOracle& oracle, const ResizeDeci
       elsewhere |= cpus;
     }
   }
-  ASSERT_EQ(*next.cpu.Find(oracle.key), decision.after);
-  ASSERT_EQ(next.cpu.OriginalOf(oracle.key), before.cpu.OriginalOf(oracle.key));
+  if (oracle.count == 0) {
+    ASSERT_EQ(next.cpu.Find(oracle.key), nullptr);
+  } else {
+    ASSERT_EQ(*next.cpu.Find(oracle.key), decision.after);
+  }
+  if (oracle.count == 0 || oracle.Own().empty()) {
+    ASSERT_TRUE(next.cpu.WasShared(oracle.key));
+  } else {
+    ASSERT_EQ(next.cpu.OriginalOf(oracle.key), before.cpu.OriginalOf(oracle.key));
+  }
   const CpuSet removed = decision.before - decision.after;
   ASSERT_EQ(next.cpu.default_set,
             (before.cpu.default_set - decision.after) | (removed - elsewhere));
@@ -336,6 +349,7 @@ void ExpectNearCpusFirst(const ResizeOracle& oracle, const CpuSet& after) {
 void ExpectEvenNodes(const ResizeOracle& oracle, const CpuSet& after) {
   const cpumanager::PolicyOptions& options = oracle.node.cpu->options;
   if (!options.distribute_cpus_across_numa || !oracle.IsUniform()) return;
+  if (oracle.Own().empty()) return;  // as at admission
   const Machine& machine = oracle.node.machine;
   const int group = options.full_pcpus_only ? machine.cpus_per_core() : 1;
   for (const int few : machine.NumaOf(after)) {
@@ -348,8 +362,13 @@ void ExpectEvenNodes(const ResizeOracle& oracle, const CpuSet& after) {
   }
 }
 
-// The nodes of the kept CPUs if these have enough; else the fewest further ones of `among`.
+// The nodes of the kept CPUs if these have enough; else the fewest further ones of `among`. The
+// first CPUs of a container lie as at admission.
 void ExpectFewestNodes(const ResizeOracle& oracle, const CpuSet& after, NumaMask among) {
+  if (oracle.Own().empty()) {
+    ASSERT_TRUE(among.Contains(oracle.node.machine.NumaOf(after))) << after.ToString();
+    return;
+  }
   const NumaMask nodes = oracle.node.machine.NumaOf(after);
   const NumaMask further = nodes - oracle.KeptNodes();
   if (oracle.IsEnough(oracle.KeptNodes())) {
@@ -406,7 +425,34 @@ struct ResizeTally {
   int refused = 0;
   int extended = 0;
   int by_topology = 0;
+  int to_shared = 0;
+  int from_shared = 0;
 };
+
+// The first exclusive CPUs of a container are those that a new pod would get in its place: a pod of
+// one container, without devices and memory that are assigned.
+void ExpectAsAtAdmission(const ResizeOracle& oracle, const ResizeDecision& decision) {
+  const cpumanager::PolicyOptions& options = oracle.node.cpu->options;
+  const NodeState& state = oracle.state;
+  const std::string& uid = oracle.key.pod_uid;
+  if (options.full_pcpus_only || options.align_by_socket || oracle.node.memory) return;
+  if (state.cpu.assignments.contains(uid)) return;  // with topology scope pod, they count
+  for (const auto& [key, devices] : state.devices.allocations) {
+    if (key.pod_uid == uid) return;
+  }
+  const Pod pod =
+      MakePod("new", {App("app", {{"cpu", std::to_string(oracle.count)}, {"memory", "64Mi"}})});
+  const Admission admission = Admit(oracle.node, state, pod, devicemanager::NoPreference);
+  ASSERT_EQ(admission.admitted(), decision.admitted());
+  if (!admission.admitted()) return;
+  ASSERT_EQ(*admission.next.cpu.Find({"new", "app"}), decision.after);
+}
+
+// Possible in any case.
+void ExpectSharedCpus(const ResizeOracle& oracle, const ResizeDecision& decision) {
+  ASSERT_TRUE(decision.after.empty());
+  ASSERT_EQ(decision.next.affinities, oracle.state.affinities);
+}
 
 void CheckShrink(const ResizeOracle& oracle, const ResizeDecision& decision) {
   ASSERT_EQ(decision.admitted(), oracle.IsEnough(oracle.AllNodes()));
@@ -449,7 +495,7 @@ void CheckResize(const CrowdedNode& crowded, const ContainerKey& key, int count,
                  ResizeTally& tally) {
   const ResizeOracle oracle(crowded.node, crowded.state, key, count);
   const ResizeDecision decision = Resize(crowded.node, crowded.state, key, count);
-  ASSERT_EQ(decision.before, *crowded.state.cpu.Find(key));
+  ASSERT_EQ(decision.before, oracle.Own());
   if (count == decision.before.Count()) {
     ASSERT_TRUE(decision.admitted());
     ASSERT_EQ(decision.next, crowded.state);
@@ -457,14 +503,17 @@ void CheckResize(const CrowdedNode& crowded, const ContainerKey& key, int count,
   }
   if (decision.admitted()) {
     ++tally.done;
-    if (count < decision.before.Count()) ++tally.shrunk;
+    if (count < decision.before.Count()) ++(count == 0 ? tally.to_shared : tally.shrunk);
+    if (decision.before.empty()) ++tally.from_shared;
     ASSERT_NO_FATAL_FAILURE(ExpectOnlyThisContainerChanged(oracle, decision));
+    if (count == 0) return ExpectSharedCpus(oracle, decision);
     ASSERT_NO_FATAL_FAILURE(ExpectAllowedSet(oracle, decision));
     ASSERT_NO_FATAL_FAILURE(ExpectNearCpusFirst(oracle, decision.after));
     ASSERT_NO_FATAL_FAILURE(ExpectEvenNodes(oracle, decision.after));
     const NumaMask before = crowded.node.machine.NumaOf(decision.before);
     if (!before.Contains(crowded.node.machine.NumaOf(decision.after))) ++tally.extended;
   } else {
+    ASSERT_GT(count, 0);
     ++tally.refused;
     ASSERT_NO_FATAL_FAILURE(ExpectRefusal(oracle, decision));
     ASSERT_NO_FATAL_FAILURE(ExpectTrueRemedy(oracle, decision.refusal->remedy));
@@ -472,12 +521,19 @@ void CheckResize(const CrowdedNode& crowded, const ContainerKey& key, int count,
   if (count < decision.before.Count()) {
     CheckShrink(oracle, decision);
   } else {
+    if (decision.before.empty()) ExpectAsAtAdmission(oracle, decision);
     CheckGrowth(oracle, decision, tally);
   }
 }
 
-ContainerKey RandomExclusive(const NodeState& state, Random& random) {
+// Also one that was resized to shared CPUs.
+ContainerKey RandomResizable(const NodeState& state, Random& random) {
   std::vector<ContainerKey> keys;
+  for (const auto& [uid, containers] : state.cpu.originals) {
+    for (const auto& [name, cpus] : containers) {
+      if (state.cpu.Find({uid, name}) == nullptr) keys.push_back({uid, name});
+    }
+  }
   for (const auto& [uid, containers] : state.cpu.assignments) {
     for (const auto& [name, cpus] : containers) keys.push_back({uid, name});
   }
@@ -486,9 +542,13 @@ ContainerKey RandomExclusive(const NodeState& state, Random& random) {
 
 int RandomCount(const CrowdedNode& crowded, const ContainerKey& key, Random& random) {
   const int group = random.OnceIn(3) ? 1 : crowded.node.machine.cpus_per_core();
+  if (crowded.state.cpu.Find(key) == nullptr) {
+    return random.OnceIn(4) ? random.Number(0, 12) : group * random.Number(1, 4);
+  }
+  if (random.OnceIn(8)) return 0;
   const int own = crowded.state.cpu.Find(key)->Count();
   const int original = crowded.state.cpu.OriginalOf(key).Count();
-  if (original < own && random.OnceIn(2)) return random.Number(original, own);
+  if (original < own && random.OnceIn(2)) return random.Number(std::max(1, original), own);
   const int most = random.OnceIn(4) ? crowded.node.machine.cpus().Count() / group : 4;
   return std::max(1, own + group * random.Number(random.OnceIn(4) ? -2 : 1, most));
 }
@@ -526,7 +586,7 @@ TEST(ResizeProperty, IsDoneExactlyIfThereIsAnAllowedSet) {
         pods[pod.uid] = pod;
         continue;
       }
-      const ContainerKey key = RandomExclusive(state, random);
+      const ContainerKey key = RandomResizable(state, random);
       if (random.OnceIn(12)) {
         ReleasePod(key.pod_uid, state);
       } else if (random.OnceIn(12)) {
@@ -535,10 +595,10 @@ TEST(ResizeProperty, IsDoneExactlyIfThereIsAnAllowedSet) {
         RestartInitContainers(crowded, pods.at(key.pod_uid));
       } else {
         const int count = RandomCount(crowded, key, random);
-        const std::string what = Describe(crowded.node.machine) + " " + key.pod_uid + "/" +
-                                 key.container + " from " + state.cpu.Find(key)->ToString() +
-                                 " to " + std::to_string(count) + " default set " +
-                                 state.cpu.default_set.ToString();
+        const std::string what =
+            Describe(crowded.node.machine) + " " + key.pod_uid + "/" + key.container + " from " +
+            ResizeOracle(crowded.node, state, key, count).Own().ToString() + " to " +
+            std::to_string(count) + " default set " + state.cpu.default_set.ToString();
         ASSERT_NO_FATAL_FAILURE(CheckResize(crowded, key, count, tally)) << what;
         if (testing::Test::HasFailure()) FAIL() << what;
         state = Resize(crowded.node, state, key, count).next;
@@ -555,6 +615,8 @@ TEST(ResizeProperty, IsDoneExactlyIfThereIsAnAllowedSet) {
   EXPECT_GT(tally.refused, runs);
   EXPECT_GT(tally.extended, runs / 20);
   EXPECT_GT(tally.by_topology, runs / 20);
+  EXPECT_GT(tally.to_shared, runs / 2);
+  EXPECT_GT(tally.from_shared, runs / 4);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // when it created them, and from the CPUs that they really have.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +25,8 @@ struct MarkedContainer {
   AssignmentMark mark;
   CpuSet record = {};  // the CPUs of the last update at the runtime; empty: not known
   CpuSet cgroup = {};  // the CPUs in its cgroup; empty: not known
+  // What its CPU shares at the runtime request, in thousandths of a CPU; 0: not known.
+  int64_t millis = 0;
   // Set by Adopt where the state was wrong: on which CPUs the container is instead; empty: not
   // known.
   std::optional<CpuSet> by_runtime = {};
@@ -75,7 +78,10 @@ std::vector<AdoptionNote> FindRefuted(const Node& node, const NodeState& state,
 // each says something else, the runtime's record is used, because a resize goes through it, and a
 // write of another program to the cgroup does not. Only CPUs that may be assigned are. Runtime and
 // cgroup are believed against the mark if they have all its CPUs, as after a resize, or as many
-// other ones, as after a change past alignd.
+// other ones, as after a change past alignd, or as many as the container's CPU shares request. A
+// container on other CPUs than its mark whose shares request no whole number was resized to shared
+// CPUs. Of a container of CpuState::WasShared, the mark says nothing about CPUs: runtime, cgroup
+// and shares must agree.
 //
 // A pod with CPUs or memory as a whole, of which the state has nothing, is adopted as a whole, with
 // the parts of all its containers, those that do not run included. There, the mark alone says which

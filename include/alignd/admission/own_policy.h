@@ -65,6 +65,10 @@ std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy);
 NodeState WithPolicies(const Node& node, NodeState state,
                        const std::map<std::string, PodPolicies>& asked);
 
+// For a resize to exclusive CPUs: with what the pod asks for. After a restart, the state does not
+// have that of a pod that was assigned nothing.
+NodeState WithPoliciesOf(const Node& node, NodeState state, const Pod& pod);
+
 // Whether the state has all that the pod asks for, as far as the node lets pods choose.
 bool HasPolicies(const Node& node, const NodeState& state, const std::string& pod_uid,
                  const PodPolicies& asked);

@@ -15,7 +15,8 @@
 namespace alignd::admission {
 
 struct ResizeDecision {
-  std::optional<Refusal> refusal;  // nullopt: resized, or it has `count` CPUs already
+  std::optional<Refusal>
+      refusal;  // nullopt: resized, or it has `count` CPUs already; 0: it had none
   CpuSet before;
   CpuSet after;    // as `before` after a refusal
   NodeState next;  // the state that was given, after a refusal
@@ -23,11 +24,14 @@ struct ResizeDecision {
   bool admitted() const { return !refusal.has_value(); }
 };
 
-// Gives the container, which has exclusive CPUs, `count` of them: more contain those that it has,
-// fewer contain the original ones (CpuState::originals). It stays on the NUMA nodes on which it is,
-// if they have enough free CPUs; else the topology policy decides about the further nodes, together
-// with the devices and the memory that the container has. The policy is that of the pod, if it has
-// one of its own (own_policy.h).
+// Gives the container `count` exclusive CPUs: more contain those that it has, fewer contain the
+// original ones (CpuState::originals). It stays on the NUMA nodes on which it is, if they have
+// enough free CPUs; else the topology policy decides about the further nodes, together with the
+// devices and the memory that the container has. The policy is that of the pod, if it has one of
+// its own (own_policy.h).
+// 0: it goes to the shared pool, and keeps no CPUs. A container of the shared pool gets its CPUs as
+// at admission, beside the devices and the memory that it has. `key` must be one that can have
+// exclusive CPUs: a container of a Guaranteed pod that does not stay on one NUMA node.
 // `claimed`: the devices of the claims of its pod. With topology scope container, it is not known
 // which of them are the container's: CPUs are added on NUMA nodes that are right in either case.
 // Refusals: ResizeRefused, with what is free, and what would help.

@@ -18,7 +18,8 @@ inline constexpr std::string_view kOriginalsFileName = "cpu_originals";
 std::string FormatOriginalsCheckpoint(const Originals& originals);
 
 // Errors: kCorrupt, naming what is wrong: not JSON, a wrong type, a checksum that does not match or
-// is missing, an entry without a name or without CPUs, or a CPU list that cannot be read.
+// is missing, an entry without a name, or a CPU list that cannot be read. An empty list:
+// CpuState::WasShared.
 Result<Originals> ParseOriginalsCheckpoint(std::string_view text);
 
 }  // namespace alignd::checkpoint

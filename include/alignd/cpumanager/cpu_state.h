@@ -33,8 +33,9 @@ struct CpuState {
   // pod UID -> container name -> the CPUs that it was assigned when it was created: they are never
   // taken away while it lives. Only of containers that were resized since, and, in a pod of `pods`,
   // of all containers with CPUs of their own, which marks those as not sharing the pod's. A
-  // part of the assignment or equal to it. Not in the kubelet's file; alignd's own file is
-  // cpu_originals.
+  // part of the assignment or equal to it. Empty: since it was created, the container was resized
+  // to shared CPUs or from them (WasShared), and keeps no particular ones. Only then there may be
+  // no assignment. Not in the kubelet's file; alignd's own file is cpu_originals.
   SharedMap<std::string, std::map<std::string, CpuSet>> originals = {};
   // CPUs of ended init containers that later containers of their pod can reuse: pod UID -> CPUs. At
   // most one pod: a decision about another pod drops the entry. Internal to the kubelet's policy;
@@ -67,9 +68,13 @@ struct CpuState {
   // moved, of these the ones of `moving`. Empty: it runs in the shared pool.
   CpuSet RunsOn(const ContainerKey& key) const;
 
-  // The CPUs that a resize keeps: the original ones, or all if it was never resized. `key` must
-  // have exclusive CPUs.
+  // The CPUs that a resize keeps: the original ones, or all if it was never resized; none after
+  // WasShared. `key` must have exclusive CPUs.
   const CpuSet& OriginalOf(const ContainerKey& key) const;
+
+  // Whether a resize has moved the container between exclusive and shared CPUs since it was
+  // created: it has, or may have, others than it was created with.
+  bool WasShared(const ContainerKey& key) const;
 
   // Whether the container has an entry in `originals`: in a pod of `pods`, CPUs of its own.
   bool HasOwnCpus(const ContainerKey& key) const;

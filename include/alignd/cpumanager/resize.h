@@ -1,6 +1,7 @@
 // The resize of a container's exclusive CPUs in place: hints, the choice of CPUs, and the change of
 // the state. Pure functions. A resize up only adds CPUs of the default set. A resize down only
-// removes CPUs that the container was not assigned when it was created (the original ones).
+// removes CPUs that the container was not assigned when it was created (the original ones). A
+// resize to shared CPUs removes all of them, the original ones included.
 #pragma once
 
 #include <cstdint>
@@ -52,18 +53,22 @@ Result<CpuSet> ChooseForResize(const Machine& machine, const PolicyOptions& opti
                                const ResizeChoice& choice);
 
 // The CPUs of the container after a resize up to `count`. `nodes`: the affinity; more nodes are
-// used only if these, with the container's own, have too few addable CPUs.
-// Errors: as ChooseForResize. `key` must have fewer exclusive CPUs than that.
+// used only if these, with the container's own, have too few addable CPUs. A container of the
+// shared pool gets its CPUs as at admission.
+// Errors: as ChooseForResize. `key` must have fewer exclusive CPUs than that, or none.
 Result<CpuSet> Grown(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
                      const ContainerKey& key, int64_t count, NumaMask nodes);
 
 // The CPUs of the container after a resize down to `count`: those stay that are nearest to the
-// original ones. Errors: as ChooseForResize. `key` must have more exclusive CPUs than that.
+// original ones; if there are none, those on few NUMA nodes, of `nodes` before all others.
+// Errors: as ChooseForResize. `key` must have more exclusive CPUs than that.
 Result<CpuSet> Shrunk(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
-                      const ContainerKey& key, int64_t count);
+                      const ContainerKey& key, int64_t count, NumaMask nodes = {});
 
-// Assigns the CPUs to the container in place of its own ones, and records the original ones. CPUs
-// that it no longer has return to the default set, unless another container has them too.
+// Assigns the CPUs to the container in place of those that it has, and records the original ones:
+// none of a container that has, or gets, none (CpuState::WasShared). No CPUs: it is in the shared
+// pool. CPUs that it no longer has return to the default set, unless another container has them
+// too.
 void ApplyResize(const ContainerKey& key, const CpuSet& cpus, CpuState& state);
 
 }  // namespace alignd::cpumanager

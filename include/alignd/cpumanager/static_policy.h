@@ -87,6 +87,9 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
                                 const Container& container,
                                 const topologymanager::TopologyHint& affinity, CpuState& state);
 
+// Removes the entry of the container in `assignments`, and nothing else.
+void RemoveAssignment(const ContainerKey& key, CpuState& state);
+
 // Releases the container's CPUs, except those that another container is assigned too. If its pod
 // has CPUs as a whole, they are released with those of the last container.
 // Source: policy_static.go, RemoveContainer.
@@ -129,7 +132,8 @@ CpuSet AddNewCpus(const Machine& machine, const StaticPolicy& policy, CpuState& 
 // assignments and default set are disjoint, CPUs of different pods are disjoint, default set and
 // assignments together are the managed CPUs but the withheld ones and those that are offline, the
 // default set has no CPU that is offline, no reserved CPU is assigned, a pod can reuse only its own
-// CPUs, every container has its original CPUs, and none with exclusive CPUs has a share.
+// CPUs, every container has its original CPUs, if it has any, and none with exclusive CPUs has a
+// share.
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state);
 

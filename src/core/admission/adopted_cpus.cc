@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "alignd/cpumanager/node_shares.h"
 #include "alignd/cpumanager/static_policy.h"
 
 namespace alignd::admission {
@@ -69,6 +70,14 @@ std::string WhyNotInPod(const CpuState& state, const std::string& pod_uid, const
                    : "nothing is assigned to it as a whole");
 }
 
+// The CPUs on which runtime and cgroup have the container, if they are as many as it requests;
+// otherwise none.
+CpuSet RequestedCpus(const MarkedContainer& container) {
+  const bool agree = container.record == container.cgroup;
+  const bool is_whole = container.record.Count() * cpumanager::kMillisPerCpu == container.millis;
+  return agree && is_whole ? container.record : CpuSet();
+}
+
 Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adoption) {
   Claim claim{.container = &container, .cpus = {}, .whole = {}};
   const CpuState& state = adoption.next.cpu;
@@ -82,7 +91,8 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
         adoption.unknown);
     return claim;
   }
-  if (container.mark.cpus.empty() && !container.by_runtime) return claim;
+  const bool was_shared = state.WasShared(container.key);
+  if (container.mark.cpus.empty() && !container.by_runtime && !was_shared) return claim;
   const CpuSet assignable = node.cpu->Managed(node.machine) - node.cpu->reserved;
   const bool is_part = IsPartOfPod(node, container);
   const CpuSet whole = is_part ? container.mark.whole.cpus & assignable : CpuSet();
@@ -99,6 +109,7 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
   // A part is neither resized nor moved.
   const FoundCpus found = is_part                ? FoundCpus{container.mark.cpus, ""}
                           : container.by_runtime ? FoundCpus{*container.by_runtime, ""}
+                          : was_shared           ? FoundCpus{RequestedCpus(container), ""}
                                                  : FindCpus(container);
   const CpuSet cpus = found.cpus & assignable;
   if (!found.doubt.empty() && container.runs) AddNote(container, found.doubt, adoption.unknown);
@@ -113,7 +124,7 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
   });
   if (is_part ? !has_parts : cpus.empty()) return claim;
   if (const CpuSet all = cpus | whole; all.Intersects(OfOtherPods(state, container.key.pod_uid))) {
-    if (container.runs) {
+    if (container.runs && !was_shared) {  // else the runtime has not heard of its last resize
       AddNote(container,
               "its mark says that it has CPUs " + all.ToString() + " exclusively, but " +
                   Holders(state, container.key.pod_uid, all) +
@@ -207,7 +218,16 @@ bool IsPartOfPod(const Node& node, const MarkedContainer& container) {
   return !container.mark.whole.cpus.empty() && PodLevelResourceManagersOn(node.config);
 }
 
+bool IsOnSharedCpus(const MarkedContainer& container) {
+  return !container.record.empty() && container.record != container.mark.cpus &&
+         container.millis % cpumanager::kMillisPerCpu != 0;
+}
+
 FoundCpus FindCpus(const MarkedContainer& container) {
+  if (IsOnSharedCpus(container)) return {};
+  if (CpuSet requested = RequestedCpus(container); !requested.empty()) {
+    return {std::move(requested), ""};
+  }
   const CpuSet& mark = container.mark.cpus;
   const CpuSet& record = container.record;
   const CpuSet& cgroup = container.cgroup;

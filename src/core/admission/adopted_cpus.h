@@ -23,6 +23,10 @@ struct FoundCpus {
 };
 FoundCpus FindCpus(const MarkedContainer& container);
 
+// Whether the runtime shows that a container with a mark of exclusive CPUs was resized to shared
+// ones.
+bool IsOnSharedCpus(const MarkedContainer& container);
+
 // Adds the CPUs of these containers to `adoption.next`, and to `adoption.unknown` what cannot be
 // added. Returns what each container was given, in their order; empty: nothing.
 std::vector<CpuSet> AdoptCpus(const Node& node, const std::vector<MarkedContainer>& containers,

@@ -46,6 +46,7 @@ std::set<std::string> PodsIn(const NodeState& state) {
   for (const auto& [uid, containers] : state.cpu.assignments) pods.insert(uid);
   for (const auto& [uid, containers] : state.memory.assignments) pods.insert(uid);
   for (const auto& [uid, cpus] : state.cpu.pods) pods.insert(uid);
+  for (const auto& [uid, containers] : state.cpu.originals) pods.insert(uid);
   for (const auto& [uid, blocks] : state.memory.pods) pods.insert(uid);
   for (const auto& [key, resources] : state.devices.allocations) pods.insert(key.pod_uid);
   for (const auto& [key, affinity] : state.affinities) pods.insert(key.pod_uid);

@@ -94,10 +94,11 @@ StaticPolicy CpuPolicyOf(const Node& node, const NodeState& state, const std::st
 
 StaticPolicy CpuPolicyOfResize(const Node& node, const NodeState& state, const ContainerKey& key) {
   StaticPolicy policy = CpuPolicyOf(node, state, key.pod_uid);
-  const CpuSet* const own = state.cpu.Find(key);
-  if (policy.cores == CoreUse::kOneOfEach && own != nullptr) {
+  if (policy.cores == CoreUse::kOneOfEach) {
     // The cores of its own CPUs are left out where the new ones are chosen.
-    policy.avoided = GroupsTouching(node.machine.cores(), state.cpu.HeldBy(key.pod_uid) - *own);
+    const CpuSet* const own = state.cpu.Find(key);
+    policy.avoided = GroupsTouching(node.machine.cores(),
+                                    state.cpu.HeldBy(key.pod_uid) - (own ? *own : CpuSet()));
   }
   const bool spreads = policy.cores == CoreUse::kOneOfEachFirst &&
                        !policy.options.distribute_cpus_across_numa &&

@@ -231,6 +231,13 @@ NodeState WithPolicies(const Node& node, NodeState state,
   return state;
 }
 
+NodeState WithPoliciesOf(const Node& node, NodeState state, const Pod& pod) {
+  if (state.chosen_policies.contains(pod.uid)) return state;
+  PodPolicies chosen = ChosenPolicies(node, pod);
+  if (!AreEmpty(chosen)) state.chosen_policies[pod.uid] = std::move(chosen);
+  return state;
+}
+
 bool HasPolicies(const Node& node, const NodeState& state, const std::string& pod_uid,
                  const PodPolicies& asked) {
   const auto known = state.chosen_policies.find(pod_uid);

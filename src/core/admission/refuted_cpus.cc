@@ -48,6 +48,8 @@ Whereabouts Locate(const Node& node, const CpuState& state, MarkedContainer& con
   const AssignmentMark& mark = container.mark;
   const CpuSet assignable = node.cpu->Managed(node.machine) - node.cpu->reserved;
   if (record.empty() || !assignable.Contains(record)) return found;
+  // Where one is that was resized to shared CPUs or from them, neither mark nor entry explains.
+  if (state.WasShared(container.key) || IsOnSharedCpus(container)) return found;
   const bool is_marked = !mark.cpus.empty();
   if (is_marked && record == mark.cpus) {
     found.cpus = IsPartOfPod(node, container) ? mark.whole.cpus & assignable : record;

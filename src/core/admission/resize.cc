@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +40,30 @@ NodeState WithoutOtherPods(NodeState state, const std::string& pod_uid) {
   return state;
 }
 
-// The resize up of one container.
+CpuSet OwnCpus(const NodeState& state, const ContainerKey& key) {
+  const CpuSet* const own = state.cpu.Find(key);
+  return own == nullptr ? CpuSet() : *own;
+}
+
+// The NUMA nodes of the container's memory and devices, which stay where they are.
+NumaMask FixedNodes(const Machine& machine, const NodeState& state, const ContainerKey& key) {
+  std::vector<int> ids;
+  if (const auto* const blocks = state.memory.Find(key)) {
+    for (const memorymanager::Block& block : *blocks) {
+      ids.insert(ids.end(), block.numa_affinity.begin(), block.numa_affinity.end());
+    }
+  }
+  if (const auto devices = state.devices.allocations.find(key);
+      devices != state.devices.allocations.end()) {
+    for (const auto& [resource, allocation] : devices->second) {
+      for (const auto& [numa_id, of_node] : allocation.devices)
+        ids.push_back(static_cast<int>(numa_id));
+    }
+  }
+  return machine.MaskOfIds({ids.begin(), ids.end()});
+}
+
+// The resize up of one container, also from the shared pool.
 class Growth {
  public:
   Growth(const ResizeQuestion& asked, const NodeState& state)
@@ -47,7 +71,7 @@ class Growth {
         node_(asked.node),
         state_(state),
         key_(asked.key),
-        own_(*state.cpu.Find(key_)),
+        own_(OwnCpus(state, key_)),
         cpu_(cpumanager::WithHeldBack(node_.machine, *node_.cpu, state.cpu)) {}
 
   Attempt To(int64_t count) const {
@@ -56,6 +80,9 @@ class Growth {
     if (!anywhere.ok())
       return {.problem = Attempt::Problem::kCpus, .error = anywhere.error().message};
     if (node_.topology.kind() == TopologyManagerPolicy::kNone) return {.cpus = *anywhere};
+    if (node_.topology.kind() != TopologyManagerPolicy::kBestEffort && IsClaimUnclear()) {
+      return {.problem = Attempt::Problem::kTopology};
+    }
 
     const CpuSet held = Unit();
     const MergedHint merged = node_.topology.Merge(Answers(held, count - own_.Count()));
@@ -123,13 +150,23 @@ class Growth {
     return answers;
   }
 
+  std::set<int> NodesOfClaims() const {
+    std::set<int> nodes;
+    for (const ClaimedDevice& device : asked_.claimed) {
+      nodes.insert(device.numa.begin(), device.numa.end());
+    }
+    return nodes;
+  }
+
+  // With scope container, the claimed devices may be of other containers. A container of the shared
+  // pool can be anywhere. If they are all on one NUMA node, this is right whichever ones it has.
+  bool IsClaimUnclear() const { return !IsForPod() && own_.empty() && NodesOfClaims().size() > 1; }
+
   // The claimed devices beside which CPUs are added. With scope container, they may be of other
   // containers. Those of this one were on exactly the NUMA nodes on which it was admitted, unless
   // the policy is best-effort: these nodes are right whichever devices it has.
   std::vector<ClaimedDevice> ClaimedBeside() const {
-    const bool are_known = std::ranges::any_of(
-        asked_.claimed, [](const ClaimedDevice& device) { return !device.numa.empty(); });
-    if (IsForPod() || !are_known) return asked_.claimed;
+    if (IsForPod() || own_.empty() || NodesOfClaims().empty()) return asked_.claimed;
     const auto own = node_.machine.NumaIds(node_.machine.NumaOf(own_));
     return {ClaimedDevice{.name = "", .numa = {own.begin(), own.end()}}};
   }
@@ -178,7 +215,7 @@ class Growth {
   const Node& node_;
   const NodeState& state_;
   const ContainerKey& key_;
-  const CpuSet& own_;
+  const CpuSet own_;                    // empty: it is in the shared pool
   const cpumanager::StaticPolicy cpu_;  // leaves the CPUs that are requested in `state_`
 };
 
@@ -215,8 +252,9 @@ std::optional<Refusal> Shrink(const ResizeQuestion& asked, CpuSet& after, NodeSt
   if (asked.count < asked.state.cpu.OriginalOf(asked.key).Count()) {
     return RefuseBelowOriginal(asked);
   }
-  Result<CpuSet> cpus = cpumanager::Shrunk(asked.node.machine, *asked.node.cpu, asked.state.cpu,
-                                           asked.key, asked.count);
+  Result<CpuSet> cpus =
+      cpumanager::Shrunk(asked.node.machine, *asked.node.cpu, asked.state.cpu, asked.key,
+                         asked.count, FixedNodes(asked.node.machine, asked.state, asked.key));
   if (!cpus.ok()) return RefuseSplitCores(asked, cpus.error().message);
   after = *std::move(cpus);
   cpumanager::ApplyResize(asked.key, after, next.cpu);
@@ -226,21 +264,23 @@ std::optional<Refusal> Shrink(const ResizeQuestion& asked, CpuSet& after, NodeSt
 ResizeDecision Decide(const ResizeQuestion& asked) {
   const auto& [node, state, key, count, is_whole_by_option, claimed] = asked;
   ResizeDecision decision{.refusal = std::nullopt, .before = {}, .after = {}, .next = state};
-  const CpuSet* const own = node.cpu ? state.cpu.Find(key) : nullptr;
-  if (own == nullptr) {
-    decision.refusal = RefuseWithoutExclusiveCpus(asked);
+  if (!node.cpu) {
+    decision.refusal = RefuseWithoutPolicy(asked);
     return decision;
   }
-  decision.before = decision.after = *own;
-  if (count == own->Count()) return decision;
-  if (count <= 0) {
-    decision.refusal = RefuseNoCpus(asked);
+  decision.before = decision.after = OwnCpus(state, key);
+  if (count == decision.before.Count()) return decision;
+  if (state.cpu.shares.contains(key)) {
+    decision.refusal = RefuseOnOneNode(asked);
   } else if (state.cpu.pods.contains(key.pod_uid)) {
     decision.refusal = RefusePartOfPod(asked);
-  } else if (count > own->Count()) {
+  } else if (count > decision.before.Count()) {
     decision.refusal = Grow(asked, decision.after, decision.next);
-  } else {
+  } else if (count > 0) {
     decision.refusal = Shrink(asked, decision.after, decision.next);
+  } else {
+    decision.after = {};
+    cpumanager::ApplyResize(key, {}, decision.next.cpu);
   }
   return decision;
 }

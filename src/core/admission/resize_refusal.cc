@@ -27,10 +27,12 @@ std::string AskFor(int64_t count) {
 
 // "has 4 exclusive CPUs (1-4; 1-2 since it was created)"
 std::string DescribeOwn(const ResizeQuestion& asked) {
-  const CpuSet& own = *asked.state.cpu.Find(asked.key);
+  const CpuSet* const own = asked.state.cpu.Find(asked.key);
+  if (own == nullptr) return "runs in the shared pool";
   const CpuSet& original = asked.state.cpu.OriginalOf(asked.key);
-  return "has " + ExclusiveCpusText(own.Count()) + " (" + own.ToString() +
-         (original == own ? "" : "; " + original.ToString() + " since it was created") + ")";
+  const bool has_others = original == *own || original.empty();
+  return "has " + ExclusiveCpusText(own->Count()) + " (" + own->ToString() +
+         (has_others ? "" : "; " + original.ToString() + " since it was created") + ")";
 }
 
 std::string DescribeFreeCpus(const ResizeQuestion& asked) {
@@ -76,11 +78,14 @@ std::string DescribeAssignedNodes(const ResizeQuestion& asked) {
         add(resource, machine.MaskOfIds({numa_id}));
     }
   }
-  const CpuSet cpus = is_for_pod ? asked.state.cpu.HeldBy(uid) : *asked.state.cpu.Find(asked.key);
-  std::string text = (is_for_pod ? ". The pod has CPUs" : ". It has CPUs") +
-                     DescribeNodes(machine, machine.NumaOf(cpus));
+  const CpuSet* const own = asked.state.cpu.Find(asked.key);
+  const CpuSet cpus = is_for_pod ? asked.state.cpu.HeldBy(uid) : own == nullptr ? CpuSet() : *own;
+  add("CPUs", machine.NumaOf(cpus));
+  std::string text;
   for (const auto& [what, nodes] : places) {
-    if (!nodes.empty()) text += ", " + what + DescribeNodes(machine, nodes);
+    if (nodes.empty()) continue;
+    text += (text.empty() ? (is_for_pod ? ". The pod has " : ". It has ") : ", ") + what +
+            DescribeNodes(machine, nodes);
   }
   const std::string claimed = DescribeClaimed(asked.claimed);
   if (!claimed.empty()) text += ". Claimed devices of the pod: " + claimed;
@@ -162,19 +167,17 @@ std::string WhatHelps(const ResizeQuestion& asked, const ResizeRemedies& remedie
 
 }  // namespace
 
-Refusal RefuseWithoutExclusiveCpus(const ResizeQuestion& asked) {
-  if (!asked.node.cpu) {
-    return Refuse(asked, "has no exclusive CPUs, because cpuManagerPolicy is none", "",
-                  "set cpuManagerPolicy to static, and then " + std::string(kNewPod));
-  }
-  return Refuse(asked, "has no exclusive CPUs, and cannot have any while its pod lives", "",
-                std::string(kNewPod));
+Refusal RefuseWithoutPolicy(const ResizeQuestion& asked) {
+  return Refuse(asked, "has no exclusive CPUs, because cpuManagerPolicy is none", "",
+                "set cpuManagerPolicy to static, and then " + std::string(kNewPod));
 }
 
-Refusal RefuseNoCpus(const ResizeQuestion& asked) {
-  const int original = asked.state.cpu.OriginalOf(asked.key).Count();
-  return Refuse(asked, DescribeOwn(asked) + ", and cannot be without any while its pod lives", "",
-                AskFor(original) + " or more, or delete the pod and create it without any");
+Refusal RefuseOnOneNode(const ResizeQuestion& asked) {
+  return Refuse(asked,
+                "stays on NUMA node " +
+                    std::to_string(asked.state.cpu.shares.at(asked.key).numa_id) +
+                    " with shared CPUs, and has no others while its pod lives",
+                "", std::string(kNewPod));
 }
 
 Refusal RefusePartOfPod(const ResizeQuestion& asked) {

@@ -31,8 +31,8 @@ struct ResizeRemedies {
   bool without_others = false;           // possible if all other pods end
 };
 
-Refusal RefuseWithoutExclusiveCpus(const ResizeQuestion& asked);
-Refusal RefuseNoCpus(const ResizeQuestion& asked);
+Refusal RefuseWithoutPolicy(const ResizeQuestion& asked);
+Refusal RefuseOnOneNode(const ResizeQuestion& asked);
 Refusal RefusePartOfPod(const ResizeQuestion& asked);
 Refusal RefuseBelowOriginal(const ResizeQuestion& asked);
 // The resize down to whole cores. `error` is the CPU manager's.

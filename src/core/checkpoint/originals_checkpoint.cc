@@ -39,7 +39,6 @@ Result<CpuSet> ToOriginal(const std::string& pod_uid, const std::string& contain
   if (pod_uid.empty() || container.empty()) return CorruptOriginals(where + "a name is missing");
   Result<CpuSet> cpus = CpuSet::Parse(list);
   if (!cpus.ok()) return CorruptOriginals(where + cpus.error().message);
-  if (cpus->empty()) return CorruptOriginals(where + "no CPUs");
   return cpus;
 }
 

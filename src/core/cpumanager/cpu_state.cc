@@ -32,6 +32,13 @@ const CpuSet& CpuState::OriginalOf(const ContainerKey& key) const {
   return assignments.at(key.pod_uid).at(key.container);
 }
 
+bool CpuState::WasShared(const ContainerKey& key) const {
+  const auto pod = originals.find(key.pod_uid);
+  if (pod == originals.end()) return false;
+  const auto container = pod->second.find(key.container);
+  return container != pod->second.end() && container->second.empty();
+}
+
 bool CpuState::HasOwnCpus(const ContainerKey& key) const {
   const auto pod = originals.find(key.pod_uid);
   return pod != originals.end() && pod->second.contains(key.container);

@@ -238,6 +238,34 @@ CpuSet OfferedBeside(const Machine& machine, const StaticPolicy& policy, const C
   return Offered(machine, policy, free, {}, own);
 }
 
+CpuSet OwnCpus(const CpuState& state, const ContainerKey& key) {
+  const CpuSet* const own = state.Find(key);
+  return own == nullptr ? CpuSet() : *own;
+}
+
+// The first exclusive CPUs of a container of the shared pool.
+Result<CpuSet> First(const Machine& machine, StaticPolicy policy, const CpuState& state,
+                     int64_t count, NumaMask nodes) {
+  policy.options.align_by_socket = false;  // `nodes` have enough
+  const CpuSet offered = Addable(machine, policy, state, {});
+  if (policy.options.full_pcpus_only) {
+    if (auto refusal = CheckWholeCores(machine, offered, count)) {
+      return Impossible(std::move(refusal->message));
+    }
+  }
+  const topologymanager::TopologyHint affinity{nodes.empty() ? std::nullopt : std::optional(nodes),
+                                               true};
+  auto [cpus, refusal] = ChooseOffered(machine, policy, offered, affinity, count);
+  // With cores of different sizes, whole ones may have to be searched for.
+  const bool is_whole = !refusal && WholeCoresIn(machine, cpus) == cpus;
+  if (policy.options.full_pcpus_only && !is_whole) {
+    return ChooseForResize(machine, policy.options,
+                           {.kept = {}, .offered = offered, .count = count, .nodes = nodes});
+  }
+  if (refusal) return Impossible(std::move(refusal->message));
+  return cpus;
+}
+
 }  // namespace
 
 CpuSet Addable(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
@@ -270,15 +298,17 @@ Result<CpuSet> ChooseForResize(const Machine& machine, const PolicyOptions& opti
 
 Result<CpuSet> Grown(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
                      const ContainerKey& key, int64_t count, NumaMask nodes) {
+  const CpuSet own = OwnCpus(state, key);
+  if (own.empty()) return First(machine, policy, state, count, nodes);
   return ChooseForResize(machine, policy.options,
-                         {.kept = *state.Find(key),
-                          .offered = OfferedBeside(machine, policy, state, *state.Find(key)),
+                         {.kept = own,
+                          .offered = OfferedBeside(machine, policy, state, own),
                           .count = count,
                           .nodes = nodes});
 }
 
 Result<CpuSet> Shrunk(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
-                      const ContainerKey& key, int64_t count) {
+                      const ContainerKey& key, int64_t count, NumaMask nodes) {
   PolicyOptions options = policy.options;
   // Without the option, admission does not look at caches. What stays on fewer caches costs
   // nothing.
@@ -287,13 +317,18 @@ Result<CpuSet> Shrunk(const Machine& machine, const StaticPolicy& policy, const 
   const CpuSet& original = state.OriginalOf(key);
   return ChooseForResize(
       machine, options,
-      {.kept = original, .offered = *state.Find(key) - original, .count = count, .nodes = {}});
+      {.kept = original, .offered = *state.Find(key) - original, .count = count, .nodes = nodes});
 }
 
 void ApplyResize(const ContainerKey& key, const CpuSet& cpus, CpuState& state) {
-  const CpuSet before = *state.Find(key);
-  state.originals[key.pod_uid].try_emplace(key.container, before);
-  state.assignments[key.pod_uid][key.container] = cpus;
+  const CpuSet before = OwnCpus(state, key);
+  CpuSet& original = state.originals[key.pod_uid].try_emplace(key.container, before).first->second;
+  if (cpus.empty()) {
+    original = {};
+    RemoveAssignment(key, state);
+  } else {
+    state.assignments[key.pod_uid][key.container] = cpus;
+  }
   state.default_set -= cpus;
   ReturnToDefaultSet(before - cpus, state);
 }

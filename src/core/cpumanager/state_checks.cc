@@ -69,6 +69,7 @@ void CheckOriginals(const CpuState& state, std::vector<std::string>& broken) {
     for (const auto& [name, original] : containers) {
       const std::string container = "pod " + pod_uid + ": " + name;
       const CpuSet* const assigned = state.Find({pod_uid, name});
+      if (original.empty() && !state.pods.contains(pod_uid)) continue;  // CpuState::WasShared
       if (original.empty()) broken.push_back(container + " has no original CPU");
       if (assigned == nullptr) {
         broken.push_back(container + " has original CPUs and no assignment");

@@ -220,6 +220,7 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
   if (refusal) return std::move(refusal);
   state.default_set -= cpus;
   state.assignments[pod.uid][container.name] = cpus;
+  ForgetOriginal({pod.uid, container.name}, state);  // it is created with these
   state.shares.erase({pod.uid, container.name});
   // From before topology scope container was configured: the pod's containers have parts of it.
   if (state.pods.contains(pod.uid)) {
@@ -251,17 +252,24 @@ void DropClaim(const ContainerKey& key, CpuState& state) {
   ReturnToDefaultSet(cpus, state);
 }
 
+void RemoveAssignment(const ContainerKey& key, CpuState& state) {
+  auto& containers = state.assignments[key.pod_uid];
+  containers.erase(key.container);
+  if (containers.empty()) state.assignments.erase(key.pod_uid);
+}
+
 void ReleaseContainer(const ContainerKey& key, CpuState& state) {
   DropClaim(key, state);
   state.shares.erase(key);
+  ForgetOriginal(key, state);
   const CpuSet* assigned = state.Find(key);
   if (assigned == nullptr) return;
   CpuSet cpus = *assigned;
-  ForgetOriginal(key, state);
   state.moving.erase(key);
-  auto& containers = state.assignments[key.pod_uid];
-  containers.erase(key.container);
-  if (containers.empty()) ReleasePod(key.pod_uid, state);
+  RemoveAssignment(key, state);
+  // What other containers of the pod are recorded with stays, unless the pod has CPUs as a whole.
+  const bool is_last = !state.assignments.contains(key.pod_uid);
+  if (is_last && state.pods.contains(key.pod_uid)) ReleasePod(key.pod_uid, state);
   ReturnToDefaultSet(std::move(cpus), state);
 }
 

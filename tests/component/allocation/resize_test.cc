@@ -127,12 +127,6 @@ TEST_F(ResizeInPlace, IsRefusedWithoutChangeIfTooFewCpusAreFree) {
   EXPECT_FALSE(fs::exists(OriginalsFile()));
 }
 
-TEST_F(ResizeInPlace, ContainerWithoutExclusiveCpusIsNotResized) {
-  EXPECT_TRUE(IsNotResized(ResizeNow(world, "pod", 2), ErrorCode::kUnavailable));
-  ASSERT_TRUE(AllocatedOf(world.Admit(MakePod("pod", {App("app", {})}))));
-  EXPECT_TRUE(IsNotResized(ResizeNow(world, "pod", 2), ErrorCode::kUnavailable));
-}
-
 TEST_F(ResizeInPlace, GrowIsNotVisibleBeforeItIsOnTheDiskAndItsCpusGoToNoOtherContainer) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   const CpuSet before = Now();
@@ -269,6 +263,91 @@ TEST_F(ResizeInPlace, PowerFailureLeavesOneOfTheTwoSets) {
   }
 }
 
+// The same between exclusive and shared CPUs: it has the CPUs of before, none, or the new ones.
+TEST_F(ResizeInPlace, PowerFailureLeavesExclusiveOrSharedCpus) {
+  for (const bool to_shared : {true, false}) {
+    bool all = false;
+    for (int index = 0; !all; ++index) {
+      for (const bool undo_renames : {false, true}) {
+        SCOPED_TRACE(std::string(to_shared ? "to" : "from") + " shared CPUs, call " +
+                     std::to_string(index) + (undo_renames ? ", renames undone" : ""));
+        ASSERT_LT(index, 1000);
+        AllocationNode node;
+        node.Up();
+        node.AnnounceDevices();
+        const ContainerKey key{"pod", "app"};
+        ASSERT_TRUE(AllocatedOf(node.Admit(AppPod("pod", 2))));
+        const CpuSet first = *node.published().cpu.Find(key);
+        if (!to_shared) {
+          ASSERT_EQ(ResizeText(ResizeNow(node, "pod", 0)), "");
+        }
+        const int64_t count = to_shared ? 0 : 3;
+        node.disk.DieAt(index);
+        const ResizeOutcome outcome = ResizeNow(node, "pod", count);
+        all = std::holds_alternative<CpuSet>(outcome);
+        node.Down();
+        node.disk.LosePower(undo_renames);
+        const Result<Done> up = node.TryUp();
+        ASSERT_TRUE(up.ok()) << up.error().Text();
+        const admission::NodeState restored = node.published();
+        EXPECT_TRUE(restored.BrokenInvariants(node.node).empty());
+        const CpuSet* const now = restored.cpu.Find(key);
+        if (all) {
+          EXPECT_EQ(now == nullptr ? 0 : now->Count(), count);
+        } else {
+          EXPECT_TRUE(now == nullptr || (to_shared ? *now == first : now->Count() == count));
+        }
+        // Of one in the shared pool, it is known that its mark says nothing.
+        EXPECT_TRUE((now != nullptr && *now == first) || restored.cpu.WasShared(key));
+        const ResizeOutcome again = ResizeNow(node, "pod", count);
+        ASSERT_TRUE(std::holds_alternative<CpuSet>(again)) << ResizeText(again);
+        EXPECT_EQ(node.saved(), Persistent(node.published()));
+      }
+    }
+  }
+}
+
+TEST_F(ResizeInPlace, CpusOfASharedContainerAreFreeOnlyWhenThatIsOnTheDisk) {
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
+  const CpuSet cpus = Now();
+  std::future<ResizeOutcome> later = Begin(0);
+  EXPECT_EQ(Now(), cpus);
+  std::future<Outcome> rest = world.AdmitLater(AppPod("rest", 15));  // all but the reserved one
+  Decide();
+  world.disk.LetGo();
+  EXPECT_EQ(ResizeText(later.get()), "");
+  (void)rest.get();  // refused at once, or admitted after it has waited
+  EXPECT_EQ(Now(), CpuSet());
+  EXPECT_TRUE(AllocatedOf(world.Admit(AppPod("rest", 15))));
+}
+
+TEST_F(ResizeInPlace, FailedWriteLeavesASharedContainerInThePool) {
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
+  ASSERT_EQ(ResizeText(ResizeNow(world, "pod", 0)), "");
+  const admission::NodeState before = world.published();
+  world.disk.FailAt(0, ENOSPC);
+  EXPECT_TRUE(IsNotResized(ResizeNow(world, "pod", 2), ErrorCode::kIo));
+  EXPECT_EQ(world.published(), before);
+  world.disk.Repair();
+  EXPECT_TRUE(std::holds_alternative<CpuSet>(ResizeNow(world, "pod", 2)));
+  ASSERT_TRUE(world.Release("pod").ok());
+  EXPECT_TRUE(world.saved().cpu.originals.empty());
+}
+
+// A container that is created again with a number that is not whole.
+TEST_F(ResizeInPlace, ContainerThatIsCreatedAgainWithSharedCpusIsResizedFirst) {
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
+  Pod pod = AppPod("pod", 2);
+  pod.containers[0].resources.requests["cpu"] = Amount("1500m");
+  pod.containers[0].resources.limits["cpu"] = Amount("1500m");
+  ASSERT_TRUE(AllocatedOf(world.Admit(pod)));
+  EXPECT_EQ(Now(), CpuSet());
+  // Created again with a whole number, it has these CPUs since its creation.
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 3))));
+  EXPECT_EQ(Now().Count(), 3);
+  EXPECT_FALSE(world.published().cpu.WasShared({"pod", "app"}));
+}
+
 TEST_F(ResizeInPlace, SecondResizeOfThePodMeanwhileIsRepeatedByTheKubelet) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   std::future<ResizeOutcome> first = Begin(4);
@@ -348,11 +427,6 @@ TEST_F(ResizeInPlace, ContainerThatIsCreatedAgainWithAnotherNumberIsResizedFirst
   const Outcome large = world.Admit(AppPod("pod", 16));
   EXPECT_TRUE(std::holds_alternative<Refusal>(large)) << TextOf(large);
   EXPECT_EQ(Now().Count(), 5);
-  const Outcome shared =
-      world.Admit(MakePod("pod", {App("app", {{"cpu", "1500m"}, {"memory", "1Gi"}})}));
-  ASSERT_TRUE(std::holds_alternative<Refusal>(shared)) << TextOf(shared);
-  EXPECT_NE(TextOf(shared).find("only a whole number of CPUs can replace them"), std::string::npos)
-      << TextOf(shared);
   world.disk.DieAt(0);
   EXPECT_TRUE(IsError(world.Admit(AppPod("pod", 6)), ErrorCode::kIo));
   world.disk.Repair();
@@ -395,9 +469,8 @@ TEST(ResizeTurnedOff, AnotherNumberOfExclusiveCpusIsRefused) {
   world.Up();
   world.manager = std::make_unique<AllocationManager>(
       world.node, world.saved(), *world.store, *world.plugins, NoKubeletAllocation(),
-      /*boot=*/nullptr, std::set<std::string>(), NoAllocationEvents(),
-      /*resizes_exclusive_cpus=*/false);
-  EXPECT_FALSE(world.manager->resizes_exclusive_cpus());
+      /*boot=*/nullptr, std::set<std::string>(), NoAllocationEvents(), CpuResizes::kNone);
+  EXPECT_EQ(world.manager->allowed_resizes(), CpuResizes::kNone);
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   const Outcome refused = world.Admit(AppPod("pod", 4));
   ASSERT_TRUE(std::holds_alternative<Refusal>(refused)) << TextOf(refused);

@@ -140,8 +140,7 @@ TEST_F(DaemonInfeasibleResize, SandboxIsRefusedIfThePodsApiShowsWhatIsImpossible
   const Running running = RunOne(PodConfig("p"), Sized(Sizes(3000, kGi)));
   ASSERT_EQ(CpusOf(running.container), "1-3");
   pod_with("3500m", "1Gi");
-  ExpectRefused(PodStep(running.sandbox, Sizes(3500, kGi)),
-                "only a whole number of CPUs can replace them: asked for 3.5 CPUs");
+  ExpectForwarded(PodStep(running.sandbox, Sizes(3500, kGi)));  // to shared CPUs
   pod_with("3", "2Gi");
   ExpectRefused(PodStep(running.sandbox, Sizes(3000, 2 * kGi)), "is assigned 1024Mi of memory");
   pod_with("4", "1Gi");
@@ -177,7 +176,7 @@ class DaemonInfeasibleResizeTurnedOff : public DaemonInfeasibleResize {
  protected:
   Options DaemonOptions() const override {
     Options options = DaemonInfeasibleResize::DaemonOptions();
-    options.resize_exclusive_cpus = false;
+    options.resize_exclusive_cpus = allocation::CpuResizes::kNone;
     return options;
   }
 };

@@ -1,6 +1,6 @@
-// In-place pod resize: a resize that changes no exclusive CPUs is passed on. One that would make
-// CPUs exclusive, or shared, is refused with the reason; with --resize-exclusive-cpus=false, so is
-// another number of exclusive CPUs.
+// In-place pod resize: a resize that changes no exclusive CPUs is passed on. With
+// --resize-exclusive-cpus=count-only, one that would make CPUs exclusive, or shared, is refused
+// with the reason; with false, so is another number of exclusive CPUs.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -58,7 +58,16 @@ class DaemonResize : public DaemonTest {
   }
 };
 
-TEST_F(DaemonResize, AmountThatIsNotWholeCannotReplaceExclusiveCpus) {
+class DaemonResizeOfTheCountOnly : public DaemonResize {
+ protected:
+  Options DaemonOptions() const override {
+    Options options = DaemonResize::DaemonOptions();
+    options.resize_exclusive_cpus = allocation::CpuResizes::kCountOnly;
+    return options;
+  }
+};
+
+TEST_F(DaemonResizeOfTheCountOnly, AmountThatIsNotWholeCannotReplaceExclusiveCpus) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Guaranteed(3000));
   const std::string refusal =
@@ -73,7 +82,7 @@ class DaemonResizeTurnedOff : public DaemonResize {
  protected:
   Options DaemonOptions() const override {
     Options options = DaemonResize::DaemonOptions();
-    options.resize_exclusive_cpus = false;
+    options.resize_exclusive_cpus = allocation::CpuResizes::kNone;
     return options;
   }
 };
@@ -121,7 +130,7 @@ TEST_F(DaemonResize, WhatKeepsTheNumberOfExclusiveCpusPasses) {
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
 }
 
-TEST_F(DaemonResize, SharedContainerOfAGuaranteedPodCannotGrowToExclusiveCpus) {
+TEST_F(DaemonResizeOfTheCountOnly, SharedContainerOfAGuaranteedPodCannotGrowToExclusiveCpus) {
   Start();
   const Running shared = RunOne(PodConfig("p"), Guaranteed(1500));
   const std::string reason =
@@ -152,7 +161,7 @@ TEST_F(DaemonResize, ResizeWithinTheSharedPoolPasses) {
 
 // The container was created before alignd: it has no exclusive CPUs, and a new memory limit does
 // not request any.
-TEST_F(DaemonResize, WholeCpusOfAContainerInTheSharedPoolAreKept) {
+TEST_F(DaemonResizeOfTheCountOnly, WholeCpusOfAContainerInTheSharedPoolAreKept) {
   StartRuntime();
   client_ = *rpc::Dial(RuntimeEndpoint());
   const Running old = RunOne(PodConfig("old"), Guaranteed(2000));
@@ -182,13 +191,17 @@ TEST_F(DaemonResize, ContainerOfAPodWithResourcesOfItsOwnMayHaveWholeCpus) {
   EXPECT_EQ(Now(shared.container).cpu_quota(), 200'000);
 }
 
-// A source that does not answer is no reason to refuse a resize: no CPUs change by it.
-TEST_F(DaemonResize, RuntimeThatDoesNotAnswerIsNoReasonToRefuse) {
+// Whether it is a resize to exclusive CPUs is not known, so the kubelet has to repeat it.
+TEST_F(DaemonResize, RuntimeThatDoesNotAnswerIsAskedAgain) {
   Start();
   const Running shared = RunOne(PodConfig("p"), Guaranteed(1500));
   runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::UNKNOWN, "out of order"});
-  EXPECT_TRUE(Update(Resize(shared.container, 2000)).ok());
+  EXPECT_FALSE(Update(Resize(shared.container, 2000)).ok());
   EXPECT_EQ(CpusOf(shared.container), "0-27");
+  EXPECT_EQ(Now(shared.container).cpu_quota(), 150'000);
+  runtime_->SetFailure("ContainerStatus", grpc::Status::OK);
+  EXPECT_TRUE(Update(Resize(shared.container, 2000)).ok());
+  EXPECT_EQ(CpusOf(shared.container), "1-2");
 }
 
 // resizePolicy RestartContainer: the kubelet stops the container and creates it again.

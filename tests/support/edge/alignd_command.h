@@ -63,7 +63,7 @@ inline std::vector<FlagWords> AligndFlags(const daemon::Options& options) {
       {"--kubelet-dir", options.kubelet_dir},
       {"--cdi-spec-dirs", list(options.cdi_spec_dirs)},
       options.keep_pod_cpu_quota ? FlagWords{"--keep-pod-cpu-quota"} : FlagWords{},
-      {"--resize-exclusive-cpus", options.resize_exclusive_cpus ? "true" : "false"},
+      {"--resize-exclusive-cpus", std::string(ToString(options.resize_exclusive_cpus))},
       {"--may-move", options.may_move},
       {"--on-refusal", on_refusal()},
       {"--kubelet-compatibility",

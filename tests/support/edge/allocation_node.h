@@ -84,7 +84,7 @@ class AllocationNode {
     manager = std::make_unique<allocation::AllocationManager>(
         node, *std::move(loaded), *store, *plugins, allocation::NoKubeletAllocation(),
         /*boot=*/nullptr, /*not_devices=*/std::set<std::string>(), *events,
-        /*resizes_exclusive_cpus=*/true, waiting);
+        allocation::CpuResizes::kAll, waiting);
     return Done{};
   }
   void Up() {

@@ -60,7 +60,8 @@ class ResizeTest : public testing::Test {
     ResizeDecision decision = Resize(*node, state, key, count, claimed);
     EXPECT_EQ(decision.next.BrokenInvariants(*node), std::vector<std::string>{});
     if (decision.admitted()) {
-      EXPECT_EQ(decision.after, *decision.next.cpu.Find(key));
+      const CpuSet* const now = decision.next.cpu.Find(key);
+      EXPECT_EQ(decision.after, now == nullptr ? CpuSet() : *now);
       state = std::move(decision.next);
       return decision.after.ToString();
     }
@@ -132,23 +133,57 @@ TEST_F(ResizeTest, NeverBelowTheOriginalCpus) {
             "keeps while its pod lives those that it was created with: asked for 1 exclusive CPU. "
             "Nothing was changed. Let the container ask for 2 exclusive CPUs or more, or delete "
             "the pod and create it with 1 exclusive CPU");
-  for (const int none : {0, -1}) {
-    EXPECT_EQ(ResizeTo("p", none),
-              "container app of pod p has 4 exclusive CPUs (1-4; 1-2 since it was created), and "
-              "cannot be without any while its pod lives: asked for " +
-                  std::to_string(none) +
-                  " exclusive CPUs. Nothing was changed. Let the container ask for 2 exclusive "
-                  "CPUs or more, or delete the pod and create it without any");
-  }
 }
 
-TEST_F(ResizeTest, NotWithoutExclusiveCpus) {
+TEST_F(ResizeTest, ToSharedCpusAndBack) {
   Start();
-  AddApp("shared", "500m");
-  EXPECT_EQ(ResizeTo("shared", 2),
-            "container app of pod shared has no exclusive CPUs, and cannot have any while its pod "
-            "lives: asked for 2 exclusive CPUs. Nothing was changed. Delete the pod and create it "
-            "with the CPUs that it needs");
+  AddApp("p", "2");
+  AddApp("q", "1");
+  ResizeTo("p", 4);
+  const ContainerKey key{"p", "app"};
+  EXPECT_EQ(ResizeTo("p", 0), "");
+  EXPECT_EQ(state.cpu.Find(key), nullptr);
+  EXPECT_TRUE(state.cpu.WasShared(key));
+  EXPECT_EQ(state.cpu.default_set.ToString(), "0-2,4-7");
+  EXPECT_TRUE(PodsIn(state).contains("p"));
+  // It is no container of the pool that waits for the CPUs that it was created with.
+  AddApp("r", "2");
+  EXPECT_EQ(ResizeTo("p", 3), "4-6");
+  EXPECT_TRUE(state.cpu.WasShared(key));
+  // It was not created with these CPUs.
+  EXPECT_EQ(ResizeTo("p", 1), "4");
+  ReleasePod("p", state);
+  EXPECT_TRUE(state.cpu.originals.empty());
+}
+
+TEST_F(ResizeTest, FirstCpusAreBesideMemoryAndDevices) {
+  config.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  config.reserved_memory = {{0, Amounts({{"memory", "100Mi"}})}};
+  StartWithPolicy(TopologyManagerPolicy::kRestricted);
+  state.devices.resources[kResizeGpu] = devicemanager::Registered({{"gpu0", {1}}});
+  AddApp("p", "500m", {{"memory", "64Mi"}, {kResizeGpu, "1"}});
+  EXPECT_EQ(ResizeTo("p", 2), "4-5");
+  ReleasePod("p", state);
+  AddApp("p", "500m", {{"memory", "64Mi"}, {kResizeGpu, "1"}});
+  AddApp("q", "3", {{"memory", "64Mi"}});  // of node 0
+  Add(MakePod("r", {App("app", {{"cpu", "3"}, {"memory", "64Mi"}})}));
+  const std::string refused = ResizeTo("p", 2);
+  EXPECT_TRUE(refused.starts_with("container app of pod p runs in the shared pool, and "))
+      << refused;
+  EXPECT_NE(refused.find("asked for 2 exclusive CPUs"), std::string::npos) << refused;
+}
+
+TEST_F(ResizeTest, FirstCpusBesideClaimedDevicesOfUnknownContainers) {
+  StartWithPolicy(TopologyManagerPolicy::kRestricted);
+  AddApp("p", "500m");
+  claimed = {{.name = "g0", .numa = {1}}};
+  EXPECT_EQ(ResizeTo("p", 2), "4-5");
+  ResizeTo("p", 0);
+  claimed = {{.name = "g0", .numa = {1}}, {.name = "g1", .numa = {0}}};
+  EXPECT_NE(ResizeTo("p", 2).find("does not allow the resulting NUMA nodes"), std::string::npos);
+}
+
+TEST_F(ResizeTest, NotWithoutACpuPolicy) {
   config = {};
   Start();
   EXPECT_EQ(ResizeTo("p", 2),

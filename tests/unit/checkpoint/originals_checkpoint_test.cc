@@ -52,7 +52,6 @@ TEST(OriginalsCheckpoint, NamesTheProblem) {
       {"no container name", SealedOriginals(R"({"p":{"":"1"}})"), "a name is missing"},
       {"no container", SealedOriginals(R"({"p":{}})"), "no container"},
       {"null", SealedOriginals(R"({"p":null})"), "no container"},
-      {"no CPUs", SealedOriginals(R"({"p":{"app":""}})"), "no CPUs"},
       {"no list", SealedOriginals(R"({"p":{"app":"1-"}})"), "container \"app\""},
   };
   for (const auto& c : kCases) {

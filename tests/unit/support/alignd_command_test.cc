@@ -43,7 +43,7 @@ daemon::Options ChangedOptions(const FakeTree& tree) {
   options.kubelet_dir = "/a/kubelet";
   options.cdi_spec_dirs = {"/a/cdi", "/b/cdi"};
   options.keep_pod_cpu_quota = true;
-  options.resize_exclusive_cpus = false;
+  options.resize_exclusive_cpus = allocation::CpuResizes::kCountOnly;
   options.may_move = "if-needed";
   options.on_refusal = {.waits = true, .fail_after_ms = 1500};
   options.compatibility = Compatibility::k1_36;
