@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -112,16 +111,13 @@ class UpdatePodSandboxResources final : public WaitingCall {
       const bool is_shared = snapshot->state.cpu.Find({pod_uid_, container.name}) == nullptr;
       if (is_shared && ExclusiveCpus(pod_, container) > 0) unclear_.push_back(&container);
     }
-    for (const admission::RunningContainer& running : context_.registry.Containers()) {
-      if (running.key.pod_uid == pod_uid_) ids_[running.key.container] = running.id;
-    }
     CompareNext(decide);
   }
 
   void CompareNext(const Decide& decide) {
-    while (!unclear_.empty() && !ids_.contains(unclear_.back()->name)) unclear_.pop_back();
+    while (!unclear_.empty() && IdOf(unclear_.back()->name).empty()) unclear_.pop_back();
     if (unclear_.empty()) return Try(decide);
-    context_.runtime.FindSpec(ids_.at(unclear_.back()->name),
+    context_.runtime.FindSpec(IdOf(unclear_.back()->name),
                               Next(&UpdatePodSandboxResources::Compare, decide));
   }
 
@@ -286,13 +282,12 @@ class UpdatePodSandboxResources final : public WaitingCall {
 
   const HandlerContext context_;
   std::string pod_uid_;
-  std::string bytes_;                       // the request as it came
-  Pod pod_;                                 // as its source shows it, with its new sizes
-  std::vector<const Container*> unclear_;   // of `pod_`: whether they are resized is not known yet
-  std::map<std::string, std::string> ids_;  // of the pod's containers, by name
-  std::set<std::string> growing_;           // names of those that ask for their first CPUs
-  size_t compared_ = 0;                     // of the pod's containers, for memory
-  RefusedContainer other_memory_;           // of the container whose limit the runtime is asked for
+  std::string bytes_;                      // the request as it came
+  Pod pod_;                                // as its source shows it, with its new sizes
+  std::vector<const Container*> unclear_;  // of `pod_`: whether they are resized is not known yet
+  std::set<std::string> growing_;          // names of those that ask for their first CPUs
+  size_t compared_ = 0;                    // of the pod's containers, for memory
+  RefusedContainer other_memory_;          // of the container whose limit the runtime is asked for
   v1::UpdatePodSandboxResourcesRequest request_;
 };
 
