@@ -22,13 +22,13 @@ bool HasMemory(const ResourceList& amounts) {
 std::set<std::string> ExclusiveNeeds(const admission::Node& node, const admission::NodeState& state,
                                      const Pod& pod) {
   std::set<std::string> needs;
-  const bool pins_memory = node.memory && IsPinned(pod);
+  const bool pins_memory = admission::AssignsMemory(node, pod);
   if (node.cpu && WholePodCpus(pod) > 0) needs.insert(kCpuKind);
   if (pins_memory && pod.pod_level && HasMemory(pod.pod_level->requests)) needs.insert(kMemoryKind);
   for (const Container& container : pod.containers) {
     const bool is_shared = admission::AsksForOneNode(node, pod, container);
     if (node.cpu && (is_shared || ExclusiveCpus(pod, container) > 0)) needs.insert(kCpuKind);
-    if (pins_memory && HasMemory(container.resources.limits)) needs.insert(kMemoryKind);
+    if (pins_memory && HasMemory(container.resources.requests)) needs.insert(kMemoryKind);
     for (const auto& [resource, amount] : container.resources.limits) {
       if (!amount.IsZero() && state.devices.resources.contains(resource)) needs.insert(resource);
     }

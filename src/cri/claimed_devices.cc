@@ -20,8 +20,8 @@ namespace {
 using podsource::PodAsk;
 
 // Whether the pod has CPUs, memory or devices of plugins that could be beside a claimed device.
-bool HasToAlign(const admission::NodeState& state, const Pod& pod) {
-  if (IsPinned(pod)) return true;
+bool HasToAlign(const admission::Node& node, const admission::NodeState& state, const Pod& pod) {
+  if (IsPinned(pod) || admission::AssignsMemory(node, pod)) return true;
   return std::ranges::any_of(pod.containers, [&](const Container& container) {
     return std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
       return state.devices.resources.contains(limit.first) && !limit.second.IsZero();
@@ -217,8 +217,8 @@ void FindClaimed(const HandlerContext& context, PodAsk ask,
     is_decided = IsSettled(snapshot->state, ask.pod, question.wanted);
   }
   const TopologyManagerPolicy policy = admission::TopologyOf(context.node, ask.pod).kind();
-  const bool aligns =
-      policy != TopologyManagerPolicy::kNone && !is_decided && HasToAlign(snapshot->state, ask.pod);
+  const bool aligns = policy != TopologyManagerPolicy::kNone && !is_decided &&
+                      HasToAlign(context.node, snapshot->state, ask.pod);
   const bool may_be_served = !ask.knows_dra && (question.is_sandbox || !question.names.empty()) &&
                              std::ranges::any_of(ask.pod.containers, RequestsExtended);
   if (!aligns && !may_be_served) return done(std::move(ask));

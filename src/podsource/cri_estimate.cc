@@ -88,6 +88,7 @@ PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
   ask.pod.containers.push_back(
       {container.metadata().name(), ContainerKind::kApp,
        EstimateResources(container.linux().resources(), *ask.pod.stated_qos, claims_add_sizes)});
+  ask.pod.lacks_memory_requests = ask.pod.stated_qos == QosClass::kBurstable;
   const Resources& estimate = ask.pod.containers.front().resources;
   if (ask.pod.stated_qos == QosClass::kGuaranteed && estimate.limits.empty() &&
       estimate.requests.empty()) {

@@ -1,5 +1,6 @@
-// Containers of the shared pool that stay on one NUMA node, and pods with exclusive CPUs beside
-// them, come and go on random machines; all of it against a ledger that adds up slowly.
+// Containers of the shared pool that stay on one NUMA node, with their memory, and pods with
+// exclusive CPUs beside them, come and go on random machines; all of it against a ledger that adds
+// up slowly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +14,9 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/adoption.h"
 #include "alignd/admission/resize.h"
+#include "alignd/memorymanager/static_policy.h"
 #include "alignd/noderesourcetopology/zones.h"
+#include "core/crowded_node.h"
 #include "core/device_states.h"
 #include "core/pod_builder.h"
 #include "core/random_machine.h"
@@ -31,6 +34,26 @@ struct BoundContainer {
 struct Ledger {
   std::map<std::string, std::map<std::string, BoundContainer>> bound;  // by pod and container
   std::map<std::string, CpuSet> exclusive;                             // by pod
+  // By pod, of each container: the NUMA nodes, and bytes.
+  std::map<std::string, std::vector<std::pair<std::vector<int>, uint64_t>>> memory;
+
+  void Erase(const std::string& uid) {
+    bound.erase(uid);
+    exclusive.erase(uid);
+    memory.erase(uid);
+  }
+
+  // Bytes of the NUMA node, of which `all` can be assigned; nullopt: it is in a group.
+  std::optional<uint64_t> FreeMemoryOn(int numa, uint64_t all) const {
+    for (const auto& [uid, containers] : memory) {
+      for (const auto& [nodes, bytes] : containers) {
+        if (std::ranges::find(nodes, numa) == nodes.end()) continue;
+        if (nodes.size() > 1) return std::nullopt;
+        all -= bytes;
+      }
+    }
+    return all;
+  }
 
   // One pod on one NUMA node: each container that runs at the same time, moment by moment.
   static int64_t PeakOf(const std::map<std::string, BoundContainer>& pod, int numa) {
@@ -72,7 +95,7 @@ struct Ledger {
 class SharedNodeProperty : public testing::Test {
  protected:
   void Draw() {
-    machine_ = RandomMachine(random_);
+    machine_ = WithRandomMemory(RandomMachine(random_), random_);
     KubeletConfig config;
     config.cpu_manager_policy = CpuManagerPolicy::kStatic;
     config.reserved_system_cpus = std::to_string(machine_->cpus().First());
@@ -84,6 +107,7 @@ class SharedNodeProperty : public testing::Test {
          TopologyManagerPolicy::kBestAttainable});
     config.topology_manager_scope =
         random_.OnceIn(2) ? TopologyManagerScope::kPod : TopologyManagerScope::kContainer;
+    if (random_.OnceIn(2)) AssignMemory(config);
     const std::string option = random_.OneOf<std::string>(
         {"", "", "full-pcpus-only", "distribute-cpus-across-numa", "strict-cpu-reservation"});
     if (!option.empty()) config.cpu_manager_policy_options[option] = "true";
@@ -92,6 +116,28 @@ class SharedNodeProperty : public testing::Test {
     node_ = *std::move(node);
     state_ = NodeState::Initial(*node_);
     ledger_ = {};
+  }
+
+  void AssignMemory(KubeletConfig& config) const {
+    config.memory_manager_policy = MemoryManagerPolicy::kStatic;
+    config.eviction_hard_memory = "";
+    config.system_reserved = Amounts({{"memory", "512Mi"}});
+    config.reserved_memory = {
+        {.numa_node = machine_->NumaId(0), .limits = Amounts({{"memory", "512Mi"}})}};
+  }
+
+  uint64_t AllocatableOn(int numa) const {
+    return memorymanager::InitialState(*machine_, *node_->memory)
+        .machine.at(numa)
+        .tables.at("memory")
+        .allocatable;
+  }
+
+  bool HasMemoryFor(const Container& container, int numa) const {
+    const Quantity* const bytes = Find(container.resources.requests, "memory");
+    if (!node_->memory || bytes == nullptr) return true;
+    const std::optional<uint64_t> free = ledger_.FreeMemoryOn(numa, AllocatableOn(numa));
+    return free && static_cast<uint64_t>(bytes->Value()) <= *free;
   }
 
   bool IsPlain() const { return node_->config.cpu_manager_policy_options.empty(); }
@@ -116,13 +162,19 @@ class SharedNodeProperty : public testing::Test {
       Container container = MakeContainer(kind, "c" + std::to_string(i), {});
       const int millis = random_.OneOf<int>({0, 1, 250, 999, 1000, 1001, 2500, 4000});
       container.resources.requests = Amounts({{"cpu", std::to_string(millis) + "m"}});
+      // What others reuse of the memory of init containers is tested elsewhere.
+      if (kind != ContainerKind::kInit && random_.OnceIn(2)) {
+        const int least = pod.stated_qos == QosClass::kGuaranteed ? 1 : 0;
+        container.resources.requests["memory"] = Quantity(int64_t{random_.Number(least, 6)} << 30);
+      }
       pod.containers.push_back(container);
     }
     return pod;
   }
 
   Pod RandomExclusive(const std::string& uid) {
-    Pod pod = AppPod(uid, {{"cpu", std::to_string(random_.Number(1, 6))}, {"memory", "1Mi"}});
+    Pod pod = AppPod(uid, {{"cpu", std::to_string(random_.Number(1, 6))},
+                           {"memory", random_.OneOf<std::string>({"1Mi", "1Gi", "3Gi"})}});
     if (random_.OnceIn(4)) pod.policies.required_bind = CpuBindPolicy::kFullPcpus;
     if (random_.OnceIn(4)) pod.policies.exclusive = CpuExclusivePolicy::kPcpuLevel;
     if (random_.OnceIn(6)) {  // Guaranteed, with exclusive and shared containers
@@ -138,7 +190,10 @@ class SharedNodeProperty : public testing::Test {
     for (int position = 0; position < machine_->numa_count(); ++position) {
       Ledger with = ledger_;
       with.bound[pod.uid]["c"] = {machine_->NumaId(position), millis, pod.containers[0].kind};
-      if (with.NeededOn(machine_->NumaId(position)) <= LeftOn(position)) return true;
+      if (with.NeededOn(machine_->NumaId(position)) <= LeftOn(position) &&
+          HasMemoryFor(pod.containers[0], machine_->NumaId(position))) {
+        return true;
+      }
     }
     return false;
   }
@@ -162,9 +217,12 @@ class SharedNodeProperty : public testing::Test {
     if (pod.policies.shared_on_one_node) {
       EXPECT_EQ(admission.admitted(), HasNodeFor(pod)) << Where(pod);
       ++seen_[admission.admitted() ? "shared admitted" : "shared refused"];
+      if (RequestsMemory(*node_, pod, pod.containers[0])) {
+        ++seen_[admission.admitted() ? "memory admitted" : "memory refused"];
+      }
       return;
     }
-    if (!IsPlain() || pod.policies != PodPolicies()) return;
+    if (node_->memory || !IsPlain() || pod.policies != PodPolicies()) return;
     const int64_t count = pod.containers[0].resources.requests.at("cpu").Value();
     const auto [all, most] = FreeForExclusive();
     const bool any =
@@ -185,6 +243,14 @@ class SharedNodeProperty : public testing::Test {
         ledger_.bound[pod.uid][container.name] = {
             assignment.share->numa_id, container.resources.requests.at("cpu").MilliValue(),
             container.kind};
+      }
+      const Quantity* const bytes = Find(container.resources.requests, "memory");
+      if (bytes != nullptr && RequestsMemory(*node_, pod, container)) {
+        ledger_.memory[pod.uid].emplace_back(assignment.memory_nodes, bytes->Value());
+      }
+      if (!assignment.memory_nodes.empty() && assignment.share) {
+        EXPECT_EQ(assignment.memory_nodes, std::vector<int>{assignment.share->numa_id})
+            << Where(pod);
       }
     }
   }
@@ -213,6 +279,12 @@ class SharedNodeProperty : public testing::Test {
       } else {
         EXPECT_EQ(available, LeftOn(position) - needed) << after;
       }
+      if (!node_->memory) continue;
+      const int numa = machine_->NumaId(position);
+      const std::optional<uint64_t> free = ledger_.FreeMemoryOn(numa, AllocatableOn(numa));
+      if (!free) continue;  // how much of a group is on each of its NUMA nodes is free to choose
+      EXPECT_EQ(zones[static_cast<size_t>(position)].resources.at("memory").available, *free)
+          << after;
     }
   }
 
@@ -224,6 +296,7 @@ class SharedNodeProperty : public testing::Test {
     for (const auto& [uid, pod] : ledger_.bound) {
       for (const auto& [name, one] : pod) {
         const ContainerKey key{uid, name};
+        memorymanager::ReleaseContainer(key, reloaded.memory);
         running.push_back({.id = uid + name,
                            .key = key,
                            .pod = uid,
@@ -232,6 +305,7 @@ class SharedNodeProperty : public testing::Test {
     }
     const Adoption adoption = Adopt(*node_, reloaded, {}, running);
     EXPECT_EQ(adoption.next.cpu, state_.cpu);
+    EXPECT_EQ(adoption.next.memory.machine, state_.memory.machine);
     EXPECT_TRUE(adoption.unknown.empty());
     EXPECT_EQ(adoption.adopted.size(), state_.cpu.shares.size());
     state_ = adoption.next;
@@ -267,6 +341,8 @@ class SharedNodeProperty : public testing::Test {
     std::string text = pod.uid;
     for (const Container& container : pod.containers) {
       text += " " + container.resources.requests.at("cpu").ToString();
+      const Quantity* const bytes = Find(container.resources.requests, "memory");
+      if (bytes != nullptr) text += "+" + bytes->ToString();
     }
     return text;
   }
@@ -291,8 +367,7 @@ TEST_F(SharedNodeProperty, WhatIsRequestedOfANodeIsAlwaysBackedThere) {
         Resize(uid);
       } else if (runs_already) {
         ReleasePod(uid, state_);
-        ledger_.bound.erase(uid);
-        ledger_.exclusive.erase(uid);
+        ledger_.Erase(uid);
       } else {
         const Pod pod = random_.OnceIn(2) ? RandomSharing(uid) : RandomExclusive(uid);
         Admission admission = Admit(*node_, state_, pod, devicemanager::NoPreference);
@@ -311,8 +386,8 @@ TEST_F(SharedNodeProperty, WhatIsRequestedOfANodeIsAlwaysBackedThere) {
       if (HasFailure()) return;
     }
   }
-  for (const char* what : {"shared admitted", "shared refused", "exclusive admitted",
-                           "exclusive refused", "resized"}) {
+  for (const char* what : {"shared admitted", "shared refused", "memory admitted", "memory refused",
+                           "exclusive admitted", "exclusive refused", "resized"}) {
     EXPECT_GT(seen_[what], runs / 8) << what;
   }
   for (const auto& [what, count] : seen_) RecordProperty(what, count);

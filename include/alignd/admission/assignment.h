@@ -51,6 +51,10 @@ bool RequestsMemory(const Node& node, const Pod& pod, const Container& container
 // shared pool stay on one NUMA node, and it is one of these. Also if the annotation is malformed:
 // then its pod is refused.
 bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container);
+
+// Whether the node assigns memory to the containers of the pod that request some: the pod is
+// pinned, or has containers that stay on one NUMA node.
+bool AssignsMemory(const Node& node, const Pod& pod);
 // What it requests there: CpuState::shares without the NUMA node.
 cpumanager::NodeShare ShareOf(const Container& container);
 // Whether it is entitled to CPUs or memory, asks to stay on one NUMA node, or requests devices of a

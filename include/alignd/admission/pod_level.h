@@ -17,8 +17,9 @@ namespace alignd::admission {
 // Source: kubelet pkg/kubelet/cm/topologymanager/scope_pod.go, scope_container.go, scope_none.go.
 PodLevelManagers PodLevelManagersOf(const Node& node, const Pod& pod);
 
-// The pod with `pod_level_managers` and Container::shares_cpus as on this node. Functions that look
-// at the rights of a container (ExclusiveCpus, IsPinned) need it; Admit finds it itself.
+// The pod with `pod_level_managers`, `stays_with_memory` and Container::shares_cpus as on this
+// node. Functions that look at the rights of a container (ExclusiveCpus, IsPinned, PinsMemory) need
+// it; Admit finds it itself.
 Pod OnThisNode(const Node& node, Pod pod);
 
 // The containers that a container shares its CPUs with.

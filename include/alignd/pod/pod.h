@@ -90,6 +90,11 @@ struct Pod {
   std::string shared_pool_handler = {};
   // Not part of the pod: the node's configuration decides (admission::PodLevelManagersOf).
   PodLevelManagers pod_level_managers = PodLevelManagers::kOff;
+  // Not part of the pod: its containers stay on one NUMA node, and the node assigns their memory
+  // there, whatever the QoS class (admission::OnThisNode).
+  bool stays_with_memory = false;
+  // The pod is Burstable, and its source, CRI, does not show what its containers request of memory.
+  bool lacks_memory_requests = false;
   // What its annotations ask for. A node follows them if its configuration allows that.
   PodPolicies policies = {};
   // What applies where its annotations say nothing. nullopt: the defaults of its namespace, which
@@ -114,6 +119,10 @@ bool HasPodLevelResources(const Pod& pod);
 // is Guaranteed, has no shared_pool_handler, and has no pod-level resources unless the managers
 // support them.
 bool IsPinned(const Pod& pod);
+
+// Whether the memory manager assigns memory to the pod's containers: the pod is pinned, or its
+// containers stay on one NUMA node. Differs: in the kubelet, only if it is pinned.
+bool PinsMemory(const Pod& pod);
 
 // Whether the container is entitled to resources of its own: any container of a pod without
 // pod-level resources; of a pod with them, one whose cpu and memory requests are positive and equal

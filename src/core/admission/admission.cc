@@ -236,10 +236,15 @@ class PodAdmission {
       }
     }
     if (!node_.memory) return std::nullopt;
-    memorymanager::Placement memory = memorymanager::Allocate(
-        node_.machine, *node_.memory, pod_, container, MemoryAffinity(affinity), next_.memory);
+    const std::optional<TopologyHint> own = SharedNodeOf(node_, next_, pod_, container);
+    memorymanager::Placement memory =
+        memorymanager::Allocate(node_.machine, *node_.memory, pod_, container,
+                                own ? *own : MemoryAffinity(affinity), next_.memory);
     std::ranges::find(decisions_, container.name, &ContainerDecision::container)->memory_exact =
         memory.exact;
+    if (own && !memory.refusal) {
+      memory.refusal = RefuseMemoryElsewhere(node_, next_, pod_, container, *own);
+    }
     if (memory.refusal) refused_at_ = {container.name, RefusedBy::kMemory};
     return std::move(memory.refusal);
   }
@@ -352,6 +357,9 @@ Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const PreferredAllocationFn& preferred) {
   if (pod.policies.sharing != CpuSharing() || DefaultsOf(node, pod).prefers_shared_cpus) {
     return AdmitHere(node, state, OnThisNode(node, KeepingItsCpus(node, state, pod)), preferred);
+  }
+  if (StaysWithMemory(node, pod) != pod.stays_with_memory) {
+    return AdmitHere(node, state, OnThisNode(node, pod), preferred);
   }
   if (PodLevelManagersOf(node, pod) != pod.pod_level_managers) {
     return AdmitHere(node, state, OnThisNode(node, pod), preferred);

@@ -9,6 +9,7 @@
 #include "alignd/admission/shared_pool.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "core/admission/own_defaults.h"
+#include "core/admission/shared_node.h"
 
 namespace alignd::admission {
 namespace {
@@ -63,12 +64,13 @@ bool RequestsCpus(const Node& node, const Pod& pod, const Container& container) 
 }
 
 bool RequestsMemory(const Node& node, const Pod& pod, const Container& container) {
-  if (!node.memory || !IsPinned(pod)) return false;
+  if (!AssignsMemory(node, pod)) return false;
   const bool from_pod = pod.pod_level_managers == PodLevelManagers::kPod;
   if (!from_pod && !IsEligible(pod, container)) return false;
   const ResourceList& requests = from_pod ? pod.pod_level->requests : container.resources.requests;
-  return std::ranges::any_of(requests, [from_pod](const auto& entry) {
-    return IsMemory(entry.first) && !(from_pod && entry.second.IsZero());
+  const bool zero_counts = !from_pod && IsPinned(pod);
+  return std::ranges::any_of(requests, [zero_counts](const auto& entry) {
+    return IsMemory(entry.first) && (zero_counts || !entry.second.IsZero());
   });
 }
 
@@ -77,6 +79,10 @@ bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container
       !pod.policies.shared_fault.empty() && MayChoose(node, pod, PodPolicy::kSharedNumaNode);
   if (!has_fault && !FollowedPolicies(node, pod).shared_on_one_node) return false;
   return !RequestsCpus(node, pod, container);
+}
+
+bool AssignsMemory(const Node& node, const Pod& pod) {
+  return node.memory && (IsPinned(pod) || StaysWithMemory(node, pod));
 }
 
 cpumanager::NodeShare ShareOf(const Container& container) {

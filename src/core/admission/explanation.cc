@@ -48,6 +48,10 @@ void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailab
   }
 }
 
+bool IsMemoryName(const std::string& resource) {
+  return resource == "memory" || resource.starts_with("hugepages-");
+}
+
 // Why the container is in the shared pool.
 std::string WhyShared(const Node& node, const Pod& pod, const Container& container) {
   if (!pod.shared_pool_handler.empty()) return "runtime handler " + pod.shared_pool_handler;
@@ -86,11 +90,17 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
       text += ", " + std::to_string(ShareOf(container).millis) + "m of one NUMA node";
     }
   }
-  const bool pinned = node.memory && IsPinned(pod) && IsEligible(pod, container);
-  for (const auto& [resource, quantity] : container.resources.limits) {
-    const bool memory = resource == "memory" || resource.starts_with("hugepages-");
+  const bool pinned = AssignsMemory(node, pod) && IsEligible(pod, container);
+  ResourceList amounts = container.resources.limits;
+  for (const auto& [resource, quantity] : container.resources.requests) {
+    if (pinned && IsMemoryName(resource)) amounts[resource] = quantity;
+  }
+  for (const auto& [resource, quantity] : amounts) {
+    const bool memory = IsMemoryName(resource);
     if (memory && pinned) {
-      text += ", " + quantity.ToString() + " " + resource;
+      if (container.resources.requests.contains(resource)) {
+        text += ", " + quantity.ToString() + " " + resource;
+      }
     } else if (state.devices.resources.contains(resource)) {
       text += ", " + std::to_string(quantity.Value()) + " " + resource;
     } else if (!memory && resource.find('/') != std::string::npos) {
@@ -116,8 +126,7 @@ std::string DescribeWholePod(const Node& node, const Pod& pod) {
   }
   if (!node.memory) return text;
   for (const auto& [resource, quantity] : pod.pod_level->requests) {
-    const bool memory = resource == "memory" || resource.starts_with("hugepages-");
-    if (memory && !quantity.IsZero()) add(quantity.ToString() + " " + resource);
+    if (IsMemoryName(resource) && !quantity.IsZero()) add(quantity.ToString() + " " + resource);
   }
   return text;
 }
@@ -125,7 +134,7 @@ std::string DescribeWholePod(const Node& node, const Pod& pod) {
 // Types of memory that the pod requests and the node does not have, as "0 of 0": otherwise a reader
 // could not see why the pod is refused.
 void AddMissingMemory(const Node& node, const Pod& pod, std::vector<NumaAvailability>& nodes) {
-  if (!node.memory || !IsPinned(pod)) return;
+  if (!AssignsMemory(node, pod)) return;
   const auto add = [&nodes](const Resources& resources) {
     for (const auto& [resource, quantity] : resources.limits) {
       if (!resource.starts_with("hugepages-") || quantity.IsZero()) continue;

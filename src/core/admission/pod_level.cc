@@ -9,6 +9,7 @@
 #include "alignd/memorymanager/pod_memory.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/own_sharing.h"
+#include "core/admission/shared_node.h"
 #include "core/admission/whole_pod.h"
 
 namespace alignd::admission {
@@ -29,6 +30,7 @@ PodLevelManagers PodLevelManagersOf(const Node& node, const Pod& pod) {
 Pod OnThisNode(const Node& node, Pod pod) {
   pod.pod_level_managers = PodLevelManagersOf(node, pod);
   MarkSharing(node, pod);
+  pod.stays_with_memory = StaysWithMemory(node, pod);
   return pod;
 }
 

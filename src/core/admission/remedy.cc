@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/node_shares.h"
@@ -131,7 +132,7 @@ std::string DescribeNeverAdmitted(const Node& node, const NodeState& state, cons
 // What helps a pod that does not fit on the empty node.
 std::string RequestLess(const Node& node, const NodeState& state, const Pod& pod) {
   const bool is_memory =
-      node.memory && IsPinned(pod) && Fits(node, EmptyState(node, state), WithLittleMemory(pod));
+      AssignsMemory(node, pod) && Fits(node, EmptyState(node, state), WithLittleMemory(pod));
   return is_memory ? "request less memory or fewer huge pages" : "reduce its requests";
 }
 

@@ -9,6 +9,7 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/node_shares.h"
+#include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/own_defaults.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -77,14 +78,45 @@ std::string Annotation() { return "annotation " + std::string(kSharedCpusAnnotat
 
 std::string ByDefault(const Pod& pod) { return OfDefaults(pod, "shared-cpus", "single-numa-node"); }
 
-bool HasPodLevelCpu(const Pod& pod) {
-  return pod.pod_level && Find(pod.pod_level->requests, "cpu") != nullptr;
+// The pod-level requests that are not accounted by NUMA node: "cpu", "memory"; empty: none.
+std::string PodLevelRequest(const Node& node, const Pod& pod) {
+  if (!pod.pod_level) return {};
+  if (Find(pod.pod_level->requests, "cpu") != nullptr) return "cpu";
+  for (const auto& [resource, amount] : pod.pod_level->requests) {
+    if (node.memory && (resource == "memory" || resource.starts_with("hugepages-"))) {
+      return resource;
+    }
+  }
+  return {};
+}
+
+// Whether all memory of the container is on the NUMA node.
+bool IsMemoryOn(const NodeState& state, const ContainerKey& key, int numa_id) {
+  const std::vector<memorymanager::Block>* const blocks = state.memory.Find(key);
+  return blocks == nullptr || std::ranges::all_of(*blocks, [&](const memorymanager::Block& block) {
+           return block.size == 0 || block.numa_affinity == std::vector<int>{numa_id};
+         });
+}
+
+// Whether the container has its memory on the NUMA node, or would be assigned it there.
+bool MemoryFits(const Node& node, const NodeState& state, const Pod& pod,
+                const Container& container, int numa_id) {
+  if (!RequestsMemory(node, pod, container)) return true;
+  NodeState with = state;
+  const memorymanager::Placement placement = memorymanager::Allocate(
+      node.machine, *node.memory, pod, container, At(node.machine, numa_id), with.memory);
+  return !placement.refusal && IsMemoryOn(with, {pod.uid, container.name}, numa_id);
 }
 
 }  // namespace
 
 bool MayShareNodeAnywhere(const Node& node) {
   return PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
+}
+
+bool StaysWithMemory(const Node& node, const Pod& pod) {
+  if (!node.cpu || !node.memory || !FollowedPolicies(node, pod).shared_on_one_node) return false;
+  return pod.shared_pool_handler.empty() && !HasPodLevelResources(pod);
 }
 
 HintsByResource SharedNodeHints(const Node& node, const NodeState& state, const Pod& pod,
@@ -148,11 +180,16 @@ std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
   // The greatest is chosen.
   using Rank = std::tuple<bool, bool, int64_t>;  // aligned, with its pod, what is left
   std::optional<std::pair<Rank, NodeShare>> best;
+  bool lacks_memory = false;
   for (const NumaNode& numa : node.machine.numa()) {
     const NodeShare share = ShareAt(container, numa.id);
     const bool is_aligned =
         !affinity.affinity || affinity.affinity->Contains(node.machine.MaskOfIds({numa.id}));
     if ((must_align && !is_aligned) || !Fits(node, state, key, share)) continue;
+    if (!MemoryFits(node, state, pod, container, numa.id)) {
+      lacks_memory = true;
+      continue;
+    }
     const int64_t backing =
         cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa.id).Count();
     const Rank rank{is_aligned, of_pod.contains(numa.id),
@@ -161,11 +198,33 @@ std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
   }
   if (!best) {
     if (must_align) return topologymanager::TopologyAffinityError();
-    return UnexpectedAdmissionError("no NUMA node has enough shared CPUs for container " +
-                                    container.name + ", which is to stay on one");
+    return UnexpectedAdmissionError(std::string("no NUMA node has enough shared CPUs") +
+                                    (lacks_memory ? " and enough memory that is in no group" : "") +
+                                    " for container " + container.name +
+                                    ", which is to stay on one");
   }
   state.cpu.shares[key] = best->second;
   return std::nullopt;
+}
+
+std::optional<TopologyHint> SharedNodeOf(const Node& node, const NodeState& state, const Pod& pod,
+                                         const Container& container) {
+  if (!node.cpu || !RequestsMemory(node, pod, container) || !AsksForOneNode(node, pod, container)) {
+    return std::nullopt;
+  }
+  const NodeShare* const share = FindShare(state, {pod.uid, container.name});
+  if (share == nullptr) return std::nullopt;
+  return At(node.machine, share->numa_id);
+}
+
+std::optional<Refusal> RefuseMemoryElsewhere(const Node& node, const NodeState& state,
+                                             const Pod& pod, const Container& container,
+                                             const TopologyHint& own) {
+  const int numa_id = node.machine.NumaIds(*own.affinity).front();
+  if (IsMemoryOn(state, {pod.uid, container.name}, numa_id)) return std::nullopt;
+  return UnexpectedAdmissionError("[memorymanager] NUMA node " + std::to_string(numa_id) +
+                                  ", on which container " + container.name +
+                                  " stays, does not have all of its memory");
 }
 
 std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod) {
@@ -194,11 +253,19 @@ std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod)
   }
   const bool is_shared = std::ranges::any_of(
       pod.containers, [&](const Container& one) { return AsksForOneNode(node, pod, one); });
-  if (is_shared && HasPodLevelCpu(pod)) {
-    return Objection{asks +
-                         ", and it has a pod-level cpu request, which is not accounted by NUMA "
-                         "node",
+  const std::string pod_level = PodLevelRequest(node, pod);
+  if (is_shared && !pod_level.empty()) {
+    return Objection{asks + ", and it has a pod-level " + pod_level +
+                         " request, which is not accounted by NUMA node",
                      remove + ", or write the requests at the containers alone"};
+  }
+  if (is_shared && node.memory && pod.lacks_memory_requests) {
+    return Objection{asks +
+                         ", where this node assigns its memory (memoryManagerPolicy Static), and "
+                         "CRI does not show what a Burstable pod requests",
+                     "let alignd read the pod from the Pods API or from annotation "
+                     "alignd.io/resources, or " +
+                         remove};
   }
   return std::nullopt;
 }

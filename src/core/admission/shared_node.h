@@ -21,6 +21,10 @@ inline constexpr char kSharedCpus[] = "shared cpu";
 // Whether pods of any namespace can ask for it on the node.
 bool MayShareNodeAnywhere(const Node& node);
 
+// Whether the node assigns memory to the containers of the pod on the NUMA node on which they stay,
+// whatever the QoS class of the pod.
+bool StaysWithMemory(const Node& node, const Pod& pod);
+
 // One preferred hint for each NUMA node whose CPUs back what the container requests, beside what
 // others request there. The NUMA node that it has, if it has one. Empty if it does not ask for one.
 topologymanager::HintsByResource SharedNodeHints(const Node& node, const NodeState& state,
@@ -33,12 +37,24 @@ topologymanager::HintsByResource PodSharedNodeHints(const Node& node, const Node
 
 // Gives the container its share of a NUMA node: of the affinity, if one of its NUMA nodes has
 // enough; else of any other, unless `must_align`. Of several, the one that other containers of the
-// pod have, or else the one with most left, or else the first. A container that has a share keeps
-// it. Returns the refusal: UnexpectedAdmissionError, or TopologyAffinityError with `must_align`.
+// pod have, or else the one with most left, or else the first. If the node assigns the container's
+// memory, it is to have that there as well, or has it there. A container that has a share keeps it.
+// Returns the refusal: UnexpectedAdmissionError, or TopologyAffinityError with `must_align`.
 std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
                                           const Container& container,
                                           const topologymanager::TopologyHint& affinity,
                                           bool must_align, NodeState& state);
+
+// The NUMA node on which the container stays, for the choice of its memory. nullopt: on none, or
+// its memory is not assigned.
+std::optional<topologymanager::TopologyHint> SharedNodeOf(const Node& node, const NodeState& state,
+                                                          const Pod& pod,
+                                                          const Container& container);
+
+// Refuses the container if its memory is not on that NUMA node alone, but is to be.
+std::optional<Refusal> RefuseMemoryElsewhere(const Node& node, const NodeState& state,
+                                             const Pod& pod, const Container& container,
+                                             const topologymanager::TopologyHint& own);
 
 // Why the pod cannot have what it asks for on this node, whatever is free. `pod` has something to
 // align, and is as the node manages it (OnThisNode).

@@ -22,6 +22,11 @@ std::string ShortOf(uint64_t needed, uint64_t free, uint64_t total, const std::s
          std::to_string(total);
 }
 
+int64_t RequestOf(const Container& container, const std::string& resource) {
+  const Quantity* const amount = Find(container.resources.requests, resource);
+  return amount == nullptr ? 0 : amount->Value();
+}
+
 // The exclusive CPUs that the pod needs at a time.
 uint64_t CpusNeeded(const Pod& pod) {
   if (const int64_t whole = PodCpuBudget(pod); whole > 0) return static_cast<uint64_t>(whole);
@@ -35,7 +40,7 @@ uint64_t MemoryNeeded(const Pod& pod, const std::string& type) {
     return whole == nullptr ? 0 : static_cast<uint64_t>(std::max<int64_t>(whole->Value(), 0));
   }
   return NeededAtOnce(
-      pod, [&](const Container& one) { return IsEligible(pod, one) ? LimitOf(one, type) : 0; });
+      pod, [&](const Container& one) { return IsEligible(pod, one) ? RequestOf(one, type) : 0; });
 }
 
 // One type of memory.
@@ -49,7 +54,7 @@ struct TypeOfMemory {
 std::map<std::string, TypeOfMemory> MemoryFor(const Node& node, const NodeState& state,
                                               const Pod& pod) {
   std::map<std::string, TypeOfMemory> types;
-  if (!node.memory || !IsPinned(pod) || state.memory.assignments.contains(pod.uid)) return types;
+  if (!AssignsMemory(node, pod) || state.memory.assignments.contains(pod.uid)) return types;
   for (const NumaAvailability& numa : AvailableFor(node, state, pod)) {
     for (const auto& [type, memory] : numa.memory) {
       TypeOfMemory& known = types[type];
@@ -81,7 +86,7 @@ std::set<std::string> Unassigned(const Node& node, const NodeState& state, const
         RequestsMemory(node, pod, container) && state.memory.Find(key) == nullptr;
     for (const auto& [name, amount] : pod.pod_level_managers == PodLevelManagers::kPod
                                           ? pod.pod_level->requests
-                                          : container.resources.limits) {
+                                          : container.resources.requests) {
       if (is_pinned && IsMemoryType(name) && !amount.IsZero()) resources.insert(name);
     }
     for (const auto& [name, amount] : container.resources.limits) {

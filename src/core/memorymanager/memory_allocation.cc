@@ -126,7 +126,7 @@ Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const
                    const Container& container, const TopologyHint& affinity, MemoryState& state) {
   // Differs: an ended init container is not assigned memory again; the kubelet reserves memory for
   // it again after a restart.
-  if (!IsPinned(pod) || HasEnded(state, pod, container)) return {};
+  if (!PinsMemory(pod) || HasEnded(state, pod, container)) return {};
   if (state.Find({pod.uid, container.name}) != nullptr) return {};
   // From before topology scope container was configured: the memory is reserved for the pod.
   if (state.pods.contains(pod.uid)) return {};
@@ -135,7 +135,7 @@ Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const
   if (!request.ok()) return {UnexpectedAdmissionError(request.error().message)};
   if (request->empty()) {
     // Its memory is that of any NUMA node.
-    if (HasPodLevelResources(pod)) return {};
+    if (HasPodLevelResources(pod) || !IsPinned(pod)) return {};
     // The kubelet has an entry for every container of a Guaranteed pod, also for one that requests
     // no memory, as is possible if status.qosClass says Guaranteed. Differs: without an affinity,
     // or with one that cuts through a group, the kubelet refuses it for want of memory.

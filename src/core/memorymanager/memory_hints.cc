@@ -154,7 +154,7 @@ bool HasEnded(const MemoryState& state, const Pod& pod, const Container& contain
 HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& /*policy*/,
                                const MemoryState& state, const Pod& pod,
                                const Container& container) {
-  if (!IsPinned(pod) || HasEnded(state, pod, container)) return {};
+  if (!PinsMemory(pod) || HasEnded(state, pod, container)) return {};
   const Result<MemoryRequest> request = RequestOf(pod, container);
   if (!request.ok()) return {};  // Allocate refuses with the error
   if (const std::vector<Block>* blocks = state.Find({pod.uid, container.name})) {
@@ -166,7 +166,7 @@ HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& /*pol
 
 HintsByResource PodHints(const Machine& machine, const StaticPolicy& /*policy*/,
                          const MemoryState& state, const Pod& pod) {
-  if (!IsPinned(pod)) return {};
+  if (!PinsMemory(pod)) return {};
   const Result<MemoryRequest> request = RequestOf(pod);
   if (!request.ok()) return {};  // Allocate refuses with the error
   for (const Container& container : pod.containers) {

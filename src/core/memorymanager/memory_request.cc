@@ -36,8 +36,13 @@ Result<MemoryRequest> MemoryIn(const ResourceList& requests) {
 }  // namespace
 
 Result<MemoryRequest> RequestOf(const Pod& pod, const Container& container) {
-  return IsEligible(pod, container) ? MemoryIn(container.resources.requests)
-                                    : Result<MemoryRequest>(MemoryRequest());
+  if (!IsEligible(pod, container)) return MemoryRequest();
+  Result<MemoryRequest> request = MemoryIn(container.resources.requests);
+  // The memory of a container of a Guaranteed pod is positive.
+  if (request.ok() && !IsPinned(pod)) {
+    std::erase_if(*request, [](const auto& entry) { return entry.second == 0; });
+  }
+  return request;
 }
 
 Result<MemoryRequest> PodMemoryBudget(const Pod& pod) {

@@ -14,6 +14,7 @@ namespace alignd::placement {
 namespace {
 
 using admission::AsksForOneNode;
+using admission::AssignsMemory;
 using admission::Node;
 using admission::NodeState;
 using admission::TopologyOf;
@@ -271,7 +272,7 @@ std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeStat
   if (node.cpu && !view.unknown_shares.empty() && SharesANode(node, pod)) {
     return view.unknown_shares;
   }
-  if (node.memory && IsPinned(pod) && !view.unknown_memory.empty()) return view.unknown_memory;
+  if (AssignsMemory(node, pod) && !view.unknown_memory.empty()) return view.unknown_memory;
   const TopologyManagerPolicy kind = TopologyOf(node, pod).kind();
   const bool adds_nodes = kind != TopologyManagerPolicy::kNone &&
                           kind != TopologyManagerPolicy::kSingleNumaNode &&

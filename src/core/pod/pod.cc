@@ -88,6 +88,8 @@ bool IsPinned(const Pod& pod) {
   return pod.pod_level_managers != PodLevelManagers::kOff || !HasPodLevelResources(pod);
 }
 
+bool PinsMemory(const Pod& pod) { return pod.stays_with_memory || IsPinned(pod); }
+
 bool IsEligible(const Pod& pod, const Container& container) {
   if (!HasPodLevelResources(pod)) return true;
   return std::ranges::all_of(kQosResources, [&](const std::string_view resource) {

@@ -144,6 +144,45 @@ TEST_F(DaemonSharedNode, KeepTheirNodeIfTheyDoNotRunAtARestart) {
   EXPECT_EQ(CpusOf(created.response.container_id()), "0-13");
 }
 
+// With a memory manager, the memory of a Burstable pod is on that NUMA node, too. It is rebuilt,
+// and released with the pod.
+TEST_F(DaemonSharedNode, HaveTheirMemoryThere) {
+  const std::string config = StaticConfig(
+      std::string(kSharing) +
+      "memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n  limits: {memory: 1Gi}\n"
+      "kubeReserved: {memory: 924Mi}\n");
+  Start(config);
+  const auto pod_of = [](const std::string& uid) {
+    v1::PodSandboxConfig pod = OneNodePod(uid);
+    (*pod.mutable_annotations())[kResources] =
+        R"({"app":{"requests":{"cpu":"2500m","memory":"1Gi"}}})";
+    return pod;
+  };
+  const auto place_of = [this](const std::string& id) {
+    const auto container = runtime_->FindContainer(id);
+    return container
+               ? container->resources.cpuset_cpus() + " mems " + container->resources.cpuset_mems()
+               : std::string("none");
+  };
+  running_["a"] = RunOne(pod_of("a"), Requesting(2500));
+  EXPECT_EQ(place_of(running_["a"].container), "14-27 mems 1");
+  const std::filesystem::path file = StateDir() / "memory_manager_state";
+  const std::string booked = ReadText(file);
+  EXPECT_NE(booked.find(R"("app")"), std::string::npos) << booked;
+  StopDaemon();
+  std::filesystem::remove(file);
+  StartDaemon(config);
+  EXPECT_TRUE(Eventually([&] { return ReadText(file) == booked; })) << ReadText(file);
+  // CRI alone does not show what it requests.
+  const std::string unknown = RefusalOf(OneNodePod("b"), Requesting(500));
+  EXPECT_NE(unknown.find("CRI does not show what a Burstable pod requests"), std::string::npos)
+      << unknown;
+  ASSERT_TRUE(StopSandbox(running_["a"].sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(running_["a"].sandbox).ok());
+  EXPECT_TRUE(Eventually([&] { return ReadText(file).find(R"("app")") == std::string::npos; }))
+      << ReadText(file);
+}
+
 // Without the file, or with a damaged one, the marks of running containers say it.
 TEST_F(DaemonSharedNode, AreRebuiltFromTheirMarks) {
   Start(StaticConfig(kSharing));
@@ -198,7 +237,9 @@ TEST_F(DaemonSharedNode, HaveNoFileWherePodsCannotAsk) {
   Start(StaticConfig(kSharing));
   const std::filesystem::path file = StateDir() / std::string(checkpoint::kSharesFileName);
   running_["x"] = RunOne(PodConfig("x"), Pinned(2));
-  EXPECT_EQ(ReadText(file), checkpoint::FormatSharesCheckpoint({}));
+  const auto saved = checkpoint::ParseSharesCheckpoint(ReadText(file));
+  ASSERT_TRUE(saved.ok());
+  EXPECT_TRUE(saved->shares.empty());
   StopDaemon();
   StartDaemon(StaticConfig());
   running_["y"] = RunOne(PodConfig("y"), Pinned(2));
