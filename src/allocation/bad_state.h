@@ -27,6 +27,8 @@ struct BadFile {
 struct StateFindings {
   std::vector<BadFile> bad;
   std::vector<std::filesystem::path> missing;
+  // Of alignd's own files, those that an alignd which does not know them has left as they were.
+  std::vector<std::filesystem::path> outdated;
   OnBadState on_bad = OnBadState::kRebuild;  // what is to be done about bad ones
 };
 

@@ -60,21 +60,13 @@ std::vector<std::string> WithoutContainer(const State& state) {
 }
 
 // A kubelet writes what a pod has as a whole before the parts of its containers. If it ended in
-// between, no container runs on these CPUs.
-void ReleaseUnused(const fs::path& path, cpumanager::CpuState& state) {
+// between, no container runs on these CPUs. `what`: CPUs or memory.
+template <typename State>
+void ReleaseUnused(const fs::path& path, const char* what, State& state) {
   for (const std::string& uid : WithoutContainer(state)) {
-    spdlog::warn("{}: pod {} has CPUs {} as a whole and no container: they are free again",
-                 path.string(), uid, state.pods.at(uid).ToString());
-    cpumanager::ReleasePod(uid, state);
-  }
-}
-
-// As above. The state has been validated: what is given back must have been booked.
-void ReleaseUnused(const fs::path& path, memorymanager::MemoryState& state) {
-  for (const std::string& uid : WithoutContainer(state)) {
-    spdlog::warn("{}: pod {} has memory as a whole and no container: it is free again",
-                 path.string(), uid);
-    memorymanager::ReleasePod(uid, state);
+    spdlog::warn("{}: pod {} has {} as a whole and no container: free again", path.string(), uid,
+                 what);
+    ReleasePod(uid, state);
   }
 }
 
@@ -126,9 +118,12 @@ std::optional<NodeState> CheckpointStore::Load(const Node& node, std::vector<Fil
   // Without the CPU file, what running containers have comes from their marks, and with it this.
   cpumanager::CpuState unused = state.cpu;
   const bool is_read = cpu.ok() && *cpu;
-  if (const Result<Done> shares = shares_.Load(node, is_read ? state.cpu : unused); !shares.ok()) {
+  if (const Result<Done> shares = shares_.Load(node, cpu_read_, is_read ? state.cpu : unused);
+      !shares.ok()) {
     is_done(OrSetAside(shares, shares_.path(), on_bad), shares_.path());
     shares_.Forget();
+  } else if (is_read && shares_.is_outdated()) {
+    findings_.outdated.push_back(shares_.path());
   }
   if (const Result<Done> memory = LoadMemory(node, state.memory); !memory.ok()) {
     state.memory = initial.memory;
@@ -141,7 +136,7 @@ std::optional<NodeState> CheckpointStore::Load(const Node& node, std::vector<Fil
     devices_.text.reset();
   }
   if (problems.size() > before) return std::nullopt;
-  if (!is_done(WriteMissing(node, state), paths_.state_dir)) return std::nullopt;
+  if (!is_done(WriteMissing(node, state, is_read), paths_.state_dir)) return std::nullopt;
   return state;
 }
 
@@ -167,11 +162,12 @@ Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
   }
   const checkpoint::Originals& originals = state.cpu.originals;
   if (Result<Done> sound = originals_.RequireReadBack(originals); !sound.ok()) return sound;
-  if (Result<Done> sound = shares_.RequireReadBack(node, state.cpu.shares); !sound.ok()) {
+  const CpuTexts cpu{cpu_.text, texts.front().second};
+  if (Result<Done> sound = shares_.RequireReadBack(node, state.cpu.shares, cpu); !sound.ok()) {
     return sound;
   }
   if (Result<Done> added = originals_.SaveNew(originals); !added.ok()) return added;
-  if (Result<Done> saved = shares_.Save(node, state.cpu.shares); !saved.ok()) return saved;
+  if (Result<Done> saved = shares_.Save(node, state.cpu.shares, cpu); !saved.ok()) return saved;
   for (const auto& [file, text] : texts) {
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
   }
@@ -230,8 +226,14 @@ bool CheckpointStore::IsUncertain() const {
          shares_.IsUncertain();
 }
 
-Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& state) {
-  for (const auto& [file, text] : Texts(node, state)) {
+Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& state,
+                                           bool has_cpus) {
+  const auto texts = Texts(node, state);
+  if (has_cpus && !cpu_.text && shares_.IsThere() && !shares_.is_outdated()) {
+    const CpuTexts cpu{cpu_read_, texts.front().second};
+    if (Result<Done> kept = shares_.Save(node, state.cpu.shares, cpu); !kept.ok()) return kept;
+  }
+  for (const auto& [file, text] : texts) {
     if (file->text) continue;
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
   }
@@ -286,6 +288,7 @@ Result<Done> CheckpointStore::Write(File& file, const std::string& text) {
 Result<bool> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
                                       cpumanager::CpuState& state) {
   const Result<std::optional<std::string>> text = Read(cpu_);
+  cpu_read_ = cpu_.text.value_or("");
   if (!text.ok()) return text.error();
   if (!*text) {
     if (node.cpu) findings_.missing.push_back(cpu_.path);
@@ -312,7 +315,7 @@ Result<bool> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
   state = std::move(parsed->state);
   if (!node.cpu) return true;
   cpumanager::DropStalePods(state);
-  ReleaseUnused(cpu_.path, state);
+  ReleaseUnused(cpu_.path, "CPUs", state);
   if (on_bad == OnBadState::kRebuild) {
     const CpuSet added = cpumanager::AddNewCpus(node.machine, *node.cpu, state);
     if (!added.empty()) {
@@ -374,7 +377,7 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
         memory_.path.string());
     state = *std::move(fitted);
   }
-  ReleaseUnused(memory_.path, state);
+  ReleaseUnused(memory_.path, "memory", state);
   return RequireSound(memorymanager::BrokenInvariants(node.machine, *node.memory, state),
                       memory_.path, remedy);
 }

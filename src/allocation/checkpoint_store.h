@@ -62,7 +62,7 @@ class CheckpointStore {
   // with all devices free, also those of running containers, and assigns them again. A file in
   // which two pods have the same CPU or device is also an error. NUMA nodes may have more or less
   // memory than before (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
-  // cpu_shares: as SharesFile::Load; without the CPU file, it is not used. Without pods that can
+  // cpu_shares: as SharesFile::Load; without its CPU file, it is not used. Without pods that can
   // ask for it, it is removed.
   Result<admission::NodeState> Load(const admission::Node& node,
                                     OnBadState on_bad = OnBadState::kRefuse);
@@ -111,8 +111,10 @@ class CheckpointStore {
   // checked again.
   Result<Done> RequireReadBack(const File& file, const std::string& text,
                                const admission::NodeState& state) const REQUIRES(mutex_);
-  Result<Done> WriteMissing(const admission::Node& node, const admission::NodeState& state)
-      REQUIRES(mutex_);
+  // `has_cpus`: the CPUs of the state are those of the CPU file, which may have to be written anew.
+  Result<Done> WriteMissing(const admission::Node& node, const admission::NodeState& state,
+                            bool has_cpus) REQUIRES(mutex_);
+  // The CPU file comes first.
   std::vector<std::pair<File*, std::string>> Texts(const admission::Node& node,
                                                    const admission::NodeState& state)
       REQUIRES(mutex_);
@@ -127,6 +129,7 @@ class CheckpointStore {
   host::FileCalls& calls_;
   mutable Mutex mutex_;
   File cpu_ GUARDED_BY(mutex_);
+  std::string cpu_read_ GUARDED_BY(mutex_);  // its text as LoadCpu has read it; empty: no file
   File memory_ GUARDED_BY(mutex_);
   File devices_ GUARDED_BY(mutex_);
   OriginalsFile originals_ GUARDED_BY(mutex_);

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "alignd/config/kubelet_config.h"
 #include "alignd/cpumanager/node_shares.h"
@@ -20,35 +22,44 @@ bool IsKept(const admission::Node& node) {
   return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
 }
 
-// The text of the file; nullopt: there is to be none.
-std::optional<std::string> TextOf(const admission::Node& node, const Shares& shares) {
-  if (!IsKept(node)) return std::nullopt;
-  return checkpoint::FormatSharesCheckpoint(shares);
+std::string TextOf(const Shares& shares, const CpuTexts& cpu) {
+  std::vector<uint64_t> files = {checkpoint::CpuFileChecksum(cpu.next)};
+  if (cpu.now && cpu.now != cpu.next) files.push_back(checkpoint::CpuFileChecksum(*cpu.now));
+  return checkpoint::FormatSharesCheckpoint(shares, files);
 }
 
 }  // namespace
 
-Result<Done> SharesFile::Load(const admission::Node& node, cpumanager::CpuState& state) {
+Result<Done> SharesFile::Load(const admission::Node& node, std::string_view cpu_text,
+                              cpumanager::CpuState& state) {
   if (Result<Done> clean = host::RemoveTemporary(file_, calls_); !clean.ok()) return clean;
   Forget();
   Result<std::string> text = host::ReadFile(file_);
   if (!text.ok() && text.error().code == ErrorCode::kNotFound) return Done{};
-  if (!IsKept(node)) {  // it is left of another configuration
-    text_ = text.ok() ? *std::move(text) : std::string();
-    return Done{};
-  }
+  is_there_ = true;
+  if (!IsKept(node)) return Done{};  // it is left of another configuration
   const bool is_too_long = !text.ok() && text.error().code == ErrorCode::kInvalidArgument;
   if (!text.ok() && !is_too_long) return text.error();
-  const Result<Shares> loaded =
-      text.ok() ? checkpoint::ParseSharesCheckpoint(*text) : Result<Shares>(text.error());
+  Result<checkpoint::SharesCheckpoint> loaded =
+      text.ok() ? checkpoint::ParseSharesCheckpoint(*text)
+                : Result<checkpoint::SharesCheckpoint>(text.error());
   if (!loaded.ok()) {
     Error error = loaded.error().In("load " + file_.string());
     error.code = ErrorCode::kCorrupt;
     error.remedy = RebuildRemedy(file_);
     return error;
   }
-  text_ = *std::move(text);
-  for (const int numa_id : cpumanager::TakeShares(node.machine, *node.cpu, *loaded, state)) {
+  saved_ = *std::move(loaded);
+  is_outdated_ = saved_->IsOfAnotherCpuFile(cpu_text);
+  if (is_outdated_) {
+    spdlog::warn(
+        "{}: it was saved beside another cpu_manager_state, as before a return to an earlier "
+        "version of alignd: the marks of running containers say what they have, and the others "
+        "are decided anew",
+        file_.string());
+    return Done{};
+  }
+  for (const int numa_id : cpumanager::TakeShares(node.machine, *node.cpu, saved_->shares, state)) {
     spdlog::warn(
         "{}: {} does not leave what containers of the shared pool request that stay on NUMA node "
         "{}: the marks of those that run say what they have, and the others are decided anew",
@@ -58,40 +69,55 @@ Result<Done> SharesFile::Load(const admission::Node& node, cpumanager::CpuState&
 }
 
 void SharesFile::Forget() {
-  text_.reset();
-  is_uncertain_ = false;
+  saved_.reset();
+  is_there_ = is_uncertain_ = is_outdated_ = false;
 }
 
-Result<Done> SharesFile::RequireReadBack(const admission::Node& node, const Shares& shares) const {
-  const std::optional<std::string> text = TextOf(node, shares);
-  if (!text || text == text_) return Done{};
-  if (text->size() > kMaxStateBytes) {
+bool SharesFile::Has(const Shares& shares, const CpuTexts& cpu) const {
+  if (!saved_ || is_uncertain_ || saved_->cpu_files.empty()) return false;
+  return saved_->shares == shares && !saved_->IsOfAnotherCpuFile(cpu.next);
+}
+
+Result<Done> SharesFile::RequireReadBack(const admission::Node& node, const Shares& shares,
+                                         const CpuTexts& cpu) const {
+  if (!IsKept(node) || Has(shares, cpu)) return Done{};
+  const std::string text = TextOf(shares, cpu);
+  if (text.size() > kMaxStateBytes) {
     return Error{ErrorCode::kInvalidArgument,
-                 "write " + file_.string() + ": the file would be " + std::to_string(text->size()) +
+                 "write " + file_.string() + ": the file would be " + std::to_string(text.size()) +
                      " bytes, more than the " + std::to_string(kMaxStateBytes) +
                      " that alignd reads after a restart",
                  "run fewer containers that stay on one NUMA node"};
   }
-  const Result<Shares> read = checkpoint::ParseSharesCheckpoint(*text);
-  if (read.ok() && *read == shares) return Done{};
+  const Result<checkpoint::SharesCheckpoint> read = checkpoint::ParseSharesCheckpoint(text);
+  if (read.ok() && read->shares == shares) return Done{};
   return NotReadBack(read.ok() ? Result<Done>(Done{}) : read.error()).In("write " + file_.string());
 }
 
 Result<Done> SharesFile::RemoveUnused(const admission::Node& node) {
-  return IsKept(node) ? Result<Done>(Done{}) : Save(node, {});
+  return IsKept(node) ? Result<Done>(Done{}) : Remove();
 }
 
-Result<Done> SharesFile::Save(const admission::Node& node, const Shares& shares) {
-  if (Result<Done> sound = RequireReadBack(node, shares); !sound.ok()) return sound;
-  std::optional<std::string> text = TextOf(node, shares);
-  if (text == text_ && !is_uncertain_) return Done{};
-  // After a failure the content of the file is unknown, so that the next save writes in any case.
-  text_.reset();
+Result<Done> SharesFile::Remove() {
+  if (!is_there_ && !is_uncertain_) return Done{};
+  saved_.reset();
   is_uncertain_ = true;
-  Result<Done> written =
-      text ? host::ReplaceFile(file_, *text, calls_) : host::RemoveFile(file_, calls_);
-  if (!written.ok()) return written;
-  text_ = std::move(text);
+  if (Result<Done> removed = host::RemoveFile(file_, calls_); !removed.ok()) return removed;
+  is_there_ = is_uncertain_ = false;
+  return Done{};
+}
+
+Result<Done> SharesFile::Save(const admission::Node& node, const Shares& shares,
+                              const CpuTexts& cpu) {
+  if (!IsKept(node)) return Remove();
+  if (Result<Done> sound = RequireReadBack(node, shares, cpu); !sound.ok()) return sound;
+  if (Has(shares, cpu)) return Done{};
+  const std::string text = TextOf(shares, cpu);
+  // After a failure the content of the file is unknown, so that the next save writes in any case.
+  saved_.reset();
+  is_there_ = is_uncertain_ = true;
+  if (Result<Done> written = host::ReplaceFile(file_, text, calls_); !written.ok()) return written;
+  saved_ = *checkpoint::ParseSharesCheckpoint(text);
   is_uncertain_ = false;
   return Done{};
 }

@@ -215,7 +215,8 @@ Result<Done> RequireReadable(const NodeState& state) {
     if (auto sound = RequireShort("cpu_manager_state", bytes); !sound.ok()) return sound;
   }
   if (MaxSharesText(state.cpu) > kMaxStateBytes) {
-    const size_t bytes = checkpoint::FormatSharesCheckpoint(state.cpu.shares).size();
+    const size_t bytes =
+        checkpoint::FormatSharesCheckpoint(state.cpu.shares, {UINT32_MAX, UINT32_MAX}).size();
     if (auto sound = RequireShort("cpu_shares", bytes); !sound.ok()) return sound;
   }
   if (MaxMemoryText(state.memory) > kMaxStateBytes) {

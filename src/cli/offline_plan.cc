@@ -194,8 +194,10 @@ admission::Node WithoutNamespaces(admission::Node node) {
 bool KnowsShares(const allocation::StatePaths& paths, const admission::NodeState& state) {
   const Result<std::string> text = host::ReadFile(paths.SharesFile());
   if (!text.ok()) return false;
-  const Result<checkpoint::Shares> shares = checkpoint::ParseSharesCheckpoint(*text);
-  return shares.ok() && *shares == state.cpu.shares;
+  const Result<checkpoint::SharesCheckpoint> shares = checkpoint::ParseSharesCheckpoint(*text);
+  const Result<std::string> cpus = host::ReadFile(paths.CpuFile());
+  return shares.ok() && shares->shares == state.cpu.shares && cpus.ok() &&
+         !shares->IsOfAnotherCpuFile(*cpus);
 }
 
 // If it is not known what backs the requests of containers of the shared pool that stay on one NUMA

@@ -104,13 +104,17 @@ class StateReader {
   }
 
   Result<std::string> TakeShares(const std::string& text) {
-    const Result<checkpoint::Shares> shares = checkpoint::ParseSharesCheckpoint(text);
-    if (!shares.ok()) return shares.error();
-    for (const auto& [key, share] : *shares) {
+    const Result<checkpoint::SharesCheckpoint> read = checkpoint::ParseSharesCheckpoint(text);
+    if (!read.ok()) return read.error();
+    const checkpoint::Shares& shares = read->shares;
+    for (const auto& [key, share] : shares) {
       content_.containers[key].share =
           "NUMA node " + std::to_string(share.numa_id) + ", " + std::to_string(share.millis) + "m";
     }
-    return Counted(shares->size(), "container") + " with shared CPUs of one NUMA node, checksum ok";
+    return Counted(shares.size(), "container") + " with shared CPUs of one NUMA node, checksum ok" +
+           (read->IsOfAnotherCpuFile(cpu_text_) ? "; out of date: saved beside another "
+                                                  "cpu_manager_state"
+                                                : "");
   }
 
   Result<std::string> TakeDecisions(const std::string& text) {
@@ -127,6 +131,7 @@ class StateReader {
   // The text has passed CheckStateFile.
   void Take(CheckpointKind kind, const std::string& text) {
     if (kind == CheckpointKind::kCpu) {
+      cpu_text_ = text;
       const checkpoint::CpuCheckpoint cpu = *checkpoint::ParseCpuCheckpoint(text);
       content_.default_set = cpu.state.default_set.ToString();
       for (const auto& [uid, containers] : cpu.state.assignments) {
@@ -153,6 +158,7 @@ class StateReader {
 
   StateContent& content_;
   const std::string remedy_;
+  std::string cpu_text_;  // of cpu_manager_state
 };
 
 }  // namespace

@@ -42,6 +42,11 @@ std::string Found(const allocation::StateFindings& findings, bool adopts,
     found.push_back(bad.file.string() + " cannot be used and is kept as " + bad.kept.string() +
                     " (" + bad.why + ")");
   }
+  for (const auto& file : findings.outdated) {
+    found.push_back(file.string() +
+                    " is out of date and was not used: it was saved beside another "
+                    "cpu_manager_state, as before a return to an earlier version of alignd");
+  }
   if (adopts) {
     for (const auto& file : findings.missing) found.push_back(file.string() + " was missing");
   }
@@ -275,8 +280,8 @@ void ContainerAdopter::Report(const RuntimeListing& listing, const admission::Ad
   for (const admission::AdoptionNote& note : adoption.unknown) {
     conditions_.AssignmentUnknown(SubjectOf(note), note.text);
   }
-  const bool is_news = !findings_.bad.empty() || !adoption.adopted.empty() ||
-                       !adoption.refuted.empty() || was_refused_;
+  const bool is_news = !findings_.bad.empty() || !findings_.outdated.empty() ||
+                       !adoption.adopted.empty() || !adoption.refuted.empty() || was_refused_;
   if (!is_news) return;
   std::vector<std::string> adopted;
   for (const admission::AdoptionNote& note : adoption.adopted) {

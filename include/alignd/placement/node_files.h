@@ -19,12 +19,13 @@ struct NodeFiles {
   friend bool operator==(const NodeFiles&, const NodeFiles&) = default;
 };
 
-// Whether there are files, and none says what containers of the shared pool request that stay on
-// one NUMA node, where pods can ask for that.
-bool LackShares(const NodeFiles& files, const admission::Node& node);
+// Why no file says what containers of the shared pool request that stay on one NUMA node, where
+// pods can ask for that; empty: one does, pods cannot, or there are no files.
+std::string WhyLackShares(const NodeFiles& files, const admission::Node& node);
 
-// Adds what cpu_shares says, where pods can ask for it. `state` comes from cpu_manager_state.
-// Errors: kInvalidArgument: it cannot be read, or cpu_manager_state does not leave that much.
+// Adds what cpu_shares says, where pods can ask for it, unless it is out of date. `state` comes
+// from cpu_manager_state. Errors: kInvalidArgument: it cannot be read, or cpu_manager_state does
+// not leave that much.
 Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
                         cpumanager::CpuState& state);
 

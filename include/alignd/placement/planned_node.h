@@ -131,7 +131,7 @@ class PlannedNode {
   scenario::Simulation simulation_;
   Allocatable allocatable_;
   std::shared_ptr<const NodeInput> input_;  // without the description
-  bool lacks_shares_ = false;               // LackShares
+  std::string why_lacks_shares_;            // WhyLackShares
   RequestedResources requested_;
   std::set<std::string> names_;  // NAMESPACE/NAME of pods that are counted
   // UID and namespace/name, in the order of Place.

@@ -41,18 +41,22 @@ struct ShareDocument {
 struct SharesDocument {
   // pod UID -> container -> what it requests, and where
   GoMap<std::string, GoMap<std::string, ShareDocument>> entries = {{}};
+  GoSlice<uint64_t> cpu_files;  // SharesCheckpoint::cpu_files
   uint64_t checksum = 0;
 
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor&& visit) {
     visit({"entries", "Entries", "map[string]map[string]Share"}, self.entries);
+    visit({"cpuFiles", "CPUFiles", "[]uint64", /*omit_empty=*/true}, self.cpu_files);
     visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
   }
 };
 
-// Over the text without its checksum, so that it depends only on the file's content.
+// Over the text of the shares, so that it depends only on them. A version of alignd that does not
+// know `cpuFiles` reads the file, too. If these are damaged, the file counts as out of date.
 uint64_t ChecksumOf(SharesDocument document) {
   document.checksum = 0;
+  document.cpu_files.reset();
   return Fnv1a32(GoJsonWriter::ToText(document));
 }
 
@@ -79,8 +83,16 @@ Result<NodeShare> ToShare(const ContainerKey& key, const ShareDocument& document
 
 }  // namespace
 
-std::string FormatSharesCheckpoint(const Shares& shares) {
+bool SharesCheckpoint::IsOfAnotherCpuFile(std::string_view cpu_text) const {
+  return !cpu_files.empty() &&
+         std::ranges::find(cpu_files, CpuFileChecksum(cpu_text)) == cpu_files.end();
+}
+
+uint64_t CpuFileChecksum(std::string_view text) { return Fnv1a32(text); }
+
+std::string FormatSharesCheckpoint(const Shares& shares, const std::vector<uint64_t>& cpu_files) {
   SharesDocument document;
+  if (!cpu_files.empty()) document.cpu_files = cpu_files;
   for (const auto& [key, share] : shares) {
     auto& containers = (*document.entries)[key.pod_uid];
     if (!containers) containers.emplace();
@@ -92,7 +104,7 @@ std::string FormatSharesCheckpoint(const Shares& shares) {
   return GoJsonWriter::ToText(document);
 }
 
-Result<Shares> ParseSharesCheckpoint(std::string_view text) {
+Result<SharesCheckpoint> ParseSharesCheckpoint(std::string_view text) {
   SharesDocument document;
   if (const Result<Done> read = GoJsonReader::Read(text, document); !read.ok()) {
     return read.error();
@@ -103,7 +115,8 @@ Result<Shares> ParseSharesCheckpoint(std::string_view text) {
                          std::to_string(document.checksum) + ", its content has " +
                          std::to_string(computed));
   }
-  Shares shares;
+  SharesCheckpoint read;
+  if (document.cpu_files) read.cpu_files = *document.cpu_files;
   if (!document.entries) return CorruptShares("there are no entries");
   for (const auto& [pod_uid, containers] : *document.entries) {
     if (!containers || containers->empty()) {
@@ -113,10 +126,10 @@ Result<Shares> ParseSharesCheckpoint(std::string_view text) {
       const ContainerKey key{pod_uid, container};
       const Result<NodeShare> share = ToShare(key, entry);
       if (!share.ok()) return share.error();
-      shares[key] = *share;
+      read.shares[key] = *share;
     }
   }
-  return shares;
+  return read;
 }
 
 }  // namespace alignd::checkpoint

@@ -24,19 +24,36 @@ bool MayShareNodes(const admission::Node& node) {
   return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
 }
 
+// Of a cpu_shares that can be read. Without cpu_manager_state, the CPUs are those of a node without
+// pods, and it does not matter beside which file it was saved.
+bool IsOutdated(const NodeFiles& files) {
+  const auto shares = checkpoint::ParseSharesCheckpoint(files.cpu_shares);
+  return shares.ok() && !files.cpu_manager_state.empty() &&
+         shares->IsOfAnotherCpuFile(files.cpu_manager_state);
+}
+
 }  // namespace
 
-bool LackShares(const NodeFiles& files, const admission::Node& node) {
+std::string WhyLackShares(const NodeFiles& files, const admission::Node& node) {
   const bool has_files = !files.cpu_manager_state.empty() || !files.memory_manager_state.empty();
-  return has_files && files.cpu_shares.empty() && MayShareNodes(node);
+  if (!has_files || !MayShareNodes(node)) return {};
+  if (files.cpu_shares.empty()) {
+    return "no state file says which containers of the shared pool stay on one NUMA node; add "
+           "alignd's file cpu_shares, ask";
+  }
+  if (!IsOutdated(files)) return {};
+  return "cpu_shares, which says which containers of the shared pool stay on one NUMA node, is of "
+         "another cpu_manager_state: of another time, or from before a return to an earlier "
+         "version of alignd; give the files of one time, ask";
 }
 
 Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
                         cpumanager::CpuState& state) {
   if (files.cpu_shares.empty() || !MayShareNodes(node)) return Done{};
-  const Result<checkpoint::Shares> shares = checkpoint::ParseSharesCheckpoint(files.cpu_shares);
+  const auto shares = checkpoint::ParseSharesCheckpoint(files.cpu_shares);
   if (!shares.ok()) return shares.error().In("cpu_shares");
-  const std::set<int> left = cpumanager::TakeShares(node.machine, *node.cpu, *shares, state);
+  if (IsOutdated(files)) return Done{};
+  const std::set<int> left = cpumanager::TakeShares(node.machine, *node.cpu, shares->shares, state);
   if (left.empty()) return Done{};
   return Error{ErrorCode::kInvalidArgument,
                "cpu_shares: what containers request that stay on NUMA node " +

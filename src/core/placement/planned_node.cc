@@ -98,7 +98,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
     if (!used.ok()) return used.error();
   }
   PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
-  node.lacks_shares_ = LackShares(files, node.node());
+  node.why_lacks_shares_ = WhyLackShares(files, node.node());
   if (!node.input_->object_view) node.CountPodsOfFiles();
   return node;
 }
@@ -184,16 +184,15 @@ std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) co
 }
 
 std::string PlannedNode::UnknownShares(const Pod& pod) const {
-  if (!lacks_shares_) return {};
+  if (why_lacks_shares_.empty()) return {};
   const Pod managed = admission::OnThisNode(node(), WithQos(pod));
   const bool takes_cpus = std::ranges::any_of(managed.containers, [&](const Container& one) {
     return admission::RequestsCpus(node(), managed, one) ||
            admission::AsksForOneNode(node(), managed, one);
   });
   if (!takes_cpus) return {};
-  return "podPolicies or namespacePolicies of the node has sharedNUMANode or shared-cpus, and no "
-         "state file says which containers of the shared pool stay on one NUMA node; add alignd's "
-         "file cpu_shares, ask alignd on that node (alignctl why-not), or leave the files out";
+  return "podPolicies or namespacePolicies of the node has sharedNUMANode or shared-cpus, and " +
+         why_lacks_shares_ + " alignd on that node (alignctl why-not), or leave the files out";
 }
 
 std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {

@@ -30,6 +30,9 @@ admission::Node NodeWhere(bool pods_may_ask) {
   return *std::move(node);
 }
 
+// Of a CPU file that does not change.
+const CpuTexts kCpu{"cpus", "cpus"};
+
 class SharesFileTest : public ::testing::Test {
  protected:
   static Shares Entry(const std::string& uid, int numa_id, int64_t millis) {
@@ -43,7 +46,7 @@ class SharesFileTest : public ::testing::Test {
     state.default_set -= assigned;
     if (!assigned.empty()) state.assignments["x"]["app"] = assigned;
     SharesFile file(path_, host::FileCalls::System());
-    const Result<Done> loaded = file.Load(node, state);
+    const Result<Done> loaded = file.Load(node, kCpu.next, state);
     EXPECT_TRUE(loaded.ok()) << loaded.error().Text();
     return state.shares;
   }
@@ -58,48 +61,73 @@ class SharesFileTest : public ::testing::Test {
 
 TEST_F(SharesFileTest, IsThereIfPodsCanAskForIt) {
   const admission::Node without = NodeWhere(false);
-  ASSERT_TRUE(file_.Save(without, {}).ok());
+  ASSERT_TRUE(file_.Save(without, {}, kCpu).ok());
   EXPECT_FALSE(IsThere());
-  ASSERT_TRUE(file_.Save(node_, {}).ok());
+  ASSERT_TRUE(file_.Save(node_, {}, kCpu).ok());
   EXPECT_TRUE(IsThere()) << "no container has it: that is known";
-  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500)).ok());
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500), kCpu).ok());
   EXPECT_EQ(Loaded(node_), Entry("p", 1, 1500));
   EXPECT_TRUE(Loaded(without).empty());
-  ASSERT_TRUE(file_.Save(without, {}).ok());
+  ASSERT_TRUE(file_.Save(without, {}, kCpu).ok());
   EXPECT_FALSE(IsThere());
 }
 
 TEST_F(SharesFileTest, WritesOnlyWhatIsNew) {
-  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500)).ok());
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500), kCpu).ok());
   std::filesystem::remove(path_);
-  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500)).ok());
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500), kCpu).ok());
   EXPECT_FALSE(IsThere());
-  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1501)).ok());
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1501), kCpu).ok());
   EXPECT_TRUE(IsThere());
+}
+
+// It is of the CPU file of before the save and of the one after it, and is written again for a
+// third one only.
+TEST_F(SharesFileTest, IsOutdatedBesideAnotherCpuFile) {
+  const auto outdated = [&](const std::string& cpu_text) {
+    SharesFile file(path_, host::FileCalls::System());
+    cpumanager::CpuState state = admission::NodeState::Initial(node_).cpu;
+    EXPECT_TRUE(file.Load(node_, cpu_text, state).ok());
+    EXPECT_EQ(state.shares.empty(), file.is_outdated());
+    return file.is_outdated();
+  };
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500), {"a", "b"}).ok());
+  EXPECT_FALSE(outdated("a"));
+  EXPECT_FALSE(outdated("b"));
+  EXPECT_TRUE(outdated("c"));
+  const std::string text = *host::ReadFile(path_);
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500), {"b", "b"}).ok());
+  EXPECT_EQ(*host::ReadFile(path_), text);
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500), {"b", "c"}).ok());
+  EXPECT_TRUE(outdated("a"));
+  EXPECT_FALSE(outdated("c"));
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500), {std::nullopt, "d"}).ok());
+  EXPECT_TRUE(outdated("c"));
+  EXPECT_FALSE(outdated("d"));
 }
 
 // Of NUMA node 0, three CPUs are left: too few for 3500m with another pod's two.
 TEST_F(SharesFileTest, WhatTheCpuFileDoesNotLeaveIsNotTaken) {
   Shares shares = Entry("p", 0, 2500);
   shares[{"q", "app"}] = {.numa_id = 1, .millis = 4000};
-  ASSERT_TRUE(file_.Save(node_, shares).ok());
+  ASSERT_TRUE(file_.Save(node_, shares, kCpu).ok());
   EXPECT_EQ(Loaded(node_), shares);
   EXPECT_EQ(Loaded(node_, CpuSet{1}), Entry("q", 1, 4000));
   EXPECT_EQ(Loaded(node_, CpuSet{4}), Entry("p", 0, 2500));
   // All of a NUMA node or none: which one is wrong is not known.
   shares[{"r", "app"}] = {.numa_id = 0, .millis = 501};
-  ASSERT_TRUE(file_.Save(node_, shares).ok());
+  ASSERT_TRUE(file_.Save(node_, shares, kCpu).ok());
   EXPECT_EQ(Loaded(node_), Entry("q", 1, 4000));
-  ASSERT_TRUE(file_.Save(node_, Entry("x", 1, 0)).ok());
+  ASSERT_TRUE(file_.Save(node_, Entry("x", 1, 0), kCpu).ok());
   EXPECT_TRUE(Loaded(node_, CpuSet{4}).empty()) << "it has exclusive CPUs";
-  ASSERT_TRUE(file_.Save(node_, Entry("p", 7, 0)).ok());
+  ASSERT_TRUE(file_.Save(node_, Entry("p", 7, 0), kCpu).ok());
   EXPECT_TRUE(Loaded(node_).empty()) << "no such NUMA node";
 }
 
 TEST_F(SharesFileTest, ADamagedFileIsRefusedAndStays) {
   std::ofstream(path_) << R"({"entries":{},"checksum":1})";
   cpumanager::CpuState state = admission::NodeState::Initial(node_).cpu;
-  const Result<Done> loaded = file_.Load(node_, state);
+  const Result<Done> loaded = file_.Load(node_, kCpu.next, state);
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().code, ErrorCode::kCorrupt);
   EXPECT_EQ(loaded.error().remedy, RebuildRemedy(path_));
@@ -109,12 +137,12 @@ TEST_F(SharesFileTest, ADamagedFileIsRefusedAndStays) {
 }
 
 TEST_F(SharesFileTest, WritesAgainAfterAFailure) {
-  ASSERT_TRUE(file_.Save(node_, Entry("old", 1, 1)).ok());
+  ASSERT_TRUE(file_.Save(node_, Entry("old", 1, 1), kCpu).ok());
   for (int index = 0;; ++index) {
     SCOPED_TRACE(index);
     ASSERT_LT(index, 100);
     disk_.FailAt(index);
-    const bool ok = file_.Save(node_, Entry("new", 1, 2)).ok();
+    const bool ok = file_.Save(node_, Entry("new", 1, 2), kCpu).ok();
     if (!disk_.failed()) {
       EXPECT_TRUE(ok);
       break;
@@ -123,10 +151,10 @@ TEST_F(SharesFileTest, WritesAgainAfterAFailure) {
     const Shares now = Loaded(node_);
     EXPECT_TRUE(now == Entry("old", 1, 1) || now == Entry("new", 1, 2));
     disk_.Repair();
-    ASSERT_TRUE(file_.Save(node_, Entry("new", 1, 2)).ok());
+    ASSERT_TRUE(file_.Save(node_, Entry("new", 1, 2), kCpu).ok());
     EXPECT_FALSE(file_.IsUncertain());
     EXPECT_EQ(Loaded(node_), Entry("new", 1, 2));
-    ASSERT_TRUE(file_.Save(node_, Entry("old", 1, 1)).ok());
+    ASSERT_TRUE(file_.Save(node_, Entry("old", 1, 1), kCpu).ok());
   }
   EXPECT_EQ(Loaded(node_), Entry("new", 1, 2));
 }
@@ -206,6 +234,7 @@ TEST(SharesFileStart, UsesItWhenCpusWereAdded) {
       CheckpointStore(paths).Load(node, OnBadState::kRebuild);
   ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
   EXPECT_EQ(*loaded, state);
+  EXPECT_EQ(*CheckpointStore(paths).Load(node), state) << "the file is of the CPU file of now";
 }
 
 // It lacks what the CPU file had, which decides what fits.
@@ -225,7 +254,48 @@ TEST(SharesFileCrash, IsNotUsedWithoutTheCpuFile) {
   ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
   EXPECT_TRUE(loaded->cpu.shares.empty());
   ASSERT_TRUE(without.Save(node, *loaded).ok());
-  EXPECT_EQ(*host::ReadFile(paths.SharesFile()), checkpoint::FormatSharesCheckpoint({}));
+  const auto saved = checkpoint::ParseSharesCheckpoint(*host::ReadFile(paths.SharesFile()));
+  ASSERT_TRUE(saved.ok());
+  EXPECT_TRUE(saved->shares.empty());
+}
+
+// An alignd that does not know the file runs in between and changes the CPU file.
+TEST(SharesFileStart, RecognisesOneThatWasLeftBehind) {
+  const admission::Node node = NodeWhere(true);
+  admission::NodeState state = admission::NodeState::Initial(node);
+  state.cpu.shares[{"p", "app"}] = {.numa_id = 1, .millis = 1000};
+  const testing::FakeTree tree;
+  const StatePaths paths{tree.root() / "state", tree.root() / "plugins"};
+  {
+    CheckpointStore store(paths);
+    ASSERT_TRUE(store.Load(node).ok());
+    ASSERT_TRUE(store.Save(node, state).ok());
+  }
+  const std::string left = *host::ReadFile(paths.SharesFile());
+  const admission::Node earlier = NodeWhere(false);
+  admission::NodeState between = admission::NodeState::Initial(earlier);
+  between.cpu.default_set -= CpuSet{1};
+  between.cpu.assignments["x"]["app"] = CpuSet{1};
+  {
+    CheckpointStore store(paths);
+    ASSERT_TRUE(store.Load(earlier).ok());
+    ASSERT_TRUE(store.Save(earlier, between).ok());
+  }
+  std::ofstream(paths.SharesFile()) << left;
+  for (const OnBadState on_bad : {OnBadState::kRefuse, OnBadState::kRebuild}) {
+    CheckpointStore store(paths);
+    const Result<admission::NodeState> loaded = store.Load(node, on_bad);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
+    EXPECT_TRUE(loaded->cpu.shares.empty()) << "1000m would fit";
+    EXPECT_EQ(store.findings().outdated, std::vector<std::filesystem::path>{paths.SharesFile()});
+    EXPECT_TRUE(store.findings().bad.empty());
+  }
+  CheckpointStore store(paths);
+  ASSERT_TRUE(store.Load(node).ok());
+  ASSERT_TRUE(store.Save(node, between).ok());
+  CheckpointStore next(paths);
+  ASSERT_TRUE(next.Load(node).ok());
+  EXPECT_TRUE(next.findings().outdated.empty());
 }
 
 }  // namespace

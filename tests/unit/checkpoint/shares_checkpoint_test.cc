@@ -19,10 +19,35 @@ Shares ThreeContainers() {
 
 TEST(SharesCheckpoint, IsReadBack) {
   for (const Shares& shares : {ThreeContainers(), Shares()}) {
-    const Result<Shares> read = ParseSharesCheckpoint(FormatSharesCheckpoint(shares));
-    ASSERT_TRUE(read.ok()) << read.error().Text();
-    EXPECT_EQ(*read, shares);
+    for (const std::vector<uint64_t>& cpu_files :
+         {std::vector<uint64_t>{}, std::vector<uint64_t>{UINT32_MAX, 7}}) {
+      const auto read = ParseSharesCheckpoint(FormatSharesCheckpoint(shares, cpu_files));
+      ASSERT_TRUE(read.ok()) << read.error().Text();
+      EXPECT_EQ(*read, (SharesCheckpoint{shares, cpu_files}));
+    }
   }
+}
+
+// Of a version that does not write beside which cpu_manager_state the shares were saved. It reads
+// the new form, too: its checksum is that of the shares.
+TEST(SharesCheckpoint, TheFirstFormIsRead) {
+  const std::string first =
+      R"({"entries":{"uid-a":{"app":{"numaNode":1,"cpuMillis":1500,"kind":"app"}}},"checksum":3612533774})";
+  const Result<SharesCheckpoint> read = ParseSharesCheckpoint(first);
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(read->shares.size(), 1U);
+  EXPECT_FALSE(read->IsOfAnotherCpuFile("any"));
+  EXPECT_EQ(FormatSharesCheckpoint(read->shares), first);
+  const std::string checksum = first.substr(first.rfind(':'));
+  EXPECT_TRUE(FormatSharesCheckpoint(read->shares, {1}).ends_with(checksum));
+}
+
+TEST(SharesCheckpoint, SaysOfWhichCpuFileItIs) {
+  const SharesCheckpoint saved{{}, {CpuFileChecksum("now"), CpuFileChecksum("next")}};
+  EXPECT_FALSE(saved.IsOfAnotherCpuFile("now"));
+  EXPECT_FALSE(saved.IsOfAnotherCpuFile("next"));
+  EXPECT_TRUE(saved.IsOfAnotherCpuFile("later"));
+  EXPECT_TRUE(saved.IsOfAnotherCpuFile(""));
 }
 
 TEST(SharesCheckpoint, EachChangedByteIsFound) {
@@ -39,7 +64,7 @@ TEST(SharesCheckpoint, EachChangedByteIsFound) {
 TEST(SharesCheckpoint, ContentThatCannotBeIsRefused) {
   const auto with_checksum = [](const std::string& entries) {
     // The error of a wrong checksum has the right one.
-    const Result<Shares> wrong =
+    const Result<SharesCheckpoint> wrong =
         ParseSharesCheckpoint("{\"entries\":" + entries + ",\"checksum\":0}");
     EXPECT_FALSE(wrong.ok());
     const std::string& message = wrong.error().message;
@@ -55,7 +80,7 @@ TEST(SharesCheckpoint, ContentThatCannotBeIsRefused) {
            {R"({"u":{"":{"numaNode":0,"cpuMillis":5,"kind":"app"}}})", "a name is missing"},
            {R"({"u":{}})", "pod \"u\": no container"},
            {"null", "there are no entries"}}) {
-    const Result<Shares> read = ParseSharesCheckpoint(with_checksum(entries));
+    const Result<SharesCheckpoint> read = ParseSharesCheckpoint(with_checksum(entries));
     ASSERT_FALSE(read.ok()) << entries;
     EXPECT_NE(read.error().message.find(error), std::string::npos) << read.error().message;
     EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);

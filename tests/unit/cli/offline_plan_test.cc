@@ -242,6 +242,13 @@ TEST_F(OfflinePlanOfPods, TheFileOfSharesSaysWhichCpusCanBeTaken) {
   EXPECT_EQ(needed.status, 1) << needed.out;
   EXPECT_TRUE(MovingNode::Has(needed.out, "containers of the shared pool that stay on NUMA node 0"))
       << needed.out;
+  // Left behind by a change of the CPU file, also without an entry.
+  node_.Write("/var/lib/alignd/cpu_shares",
+              checkpoint::FormatSharesCheckpoint({}, {checkpoint::CpuFileChecksum("other")}));
+  const testing::Printed outdated = PlanFrom(config, {"--reserved-cpus", "0,1"});
+  EXPECT_EQ(outdated.status, 1) << outdated.out;
+  EXPECT_TRUE(MovingNode::Has(outdated.out, "there is no file cpu_shares that fits"))
+      << outdated.out;
   // The CPU file does not leave that much.
   shares[{"s", "app"}].millis = 5000;
   const testing::Printed misfit = plan(shares);

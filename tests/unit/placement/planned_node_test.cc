@@ -362,6 +362,17 @@ TEST(PlannedNode, HasWhatTheFileOfSharesSays) {
   pod = Shared("c", "15501m");
   pod.pod.policies.shared_on_one_node = true;
   EXPECT_EQ(node.Ask(pod).outcome, Outcome::kRefused);
+  // Saved beside another cpu_manager_state.
+  files.cpu_shares = checkpoint::FormatSharesCheckpoint(
+      cpus.shares, {checkpoint::CpuFileChecksum(files.cpu_manager_state)});
+  EXPECT_EQ(MakePlanned(PlanInput(), config, 110, files).state().cpu.shares, cpus.shares);
+  files.cpu_shares =
+      checkpoint::FormatSharesCheckpoint(cpus.shares, {checkpoint::CpuFileChecksum("other")});
+  const PlannedNode outdated = MakePlanned(PlanInput(), config, 110, files);
+  EXPECT_TRUE(outdated.state().cpu.shares.empty());
+  EXPECT_EQ(outdated.Ask(pod).outcome, Outcome::kUndecided);
+  EXPECT_NE(TextOf(outdated.Ask(pod)).find("is of another cpu_manager_state"), std::string::npos)
+      << TextOf(outdated.Ask(pod));
   // Without a container of that kind, the file says so.
   files.cpu_shares = checkpoint::FormatSharesCheckpoint({});
   const PlannedNode none = MakePlanned(PlanInput(), config, 110, files);
