@@ -60,12 +60,11 @@ std::vector<std::string> WithoutContainer(const State& state) {
 }
 
 // A kubelet writes what a pod has as a whole before the parts of its containers. If it ended in
-// between, no container runs on these CPUs. `what`: CPUs or memory.
+// between, no container runs on these CPUs.
 template <typename State>
-void ReleaseUnused(const fs::path& path, const char* what, State& state) {
+void ReleaseUnused(const fs::path& path, const char* has, State& state) {
   for (const std::string& uid : WithoutContainer(state)) {
-    spdlog::warn("{}: pod {} has {} as a whole and no container: free again", path.string(), uid,
-                 what);
+    spdlog::warn("{}: pod {} {}", path.string(), uid, has);
     ReleasePod(uid, state);
   }
 }
@@ -315,7 +314,7 @@ Result<bool> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
   state = std::move(parsed->state);
   if (!node.cpu) return true;
   cpumanager::DropStalePods(state);
-  ReleaseUnused(cpu_.path, "CPUs", state);
+  ReleaseUnused(cpu_.path, "has CPUs as a whole and no container: they are free again", state);
   if (on_bad == OnBadState::kRebuild) {
     const CpuSet added = cpumanager::AddNewCpus(node.machine, *node.cpu, state);
     if (!added.empty()) {
@@ -377,7 +376,7 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
         memory_.path.string());
     state = *std::move(fitted);
   }
-  ReleaseUnused(memory_.path, "memory", state);
+  ReleaseUnused(memory_.path, "has memory as a whole and no container: it is free again", state);
   return RequireSound(memorymanager::BrokenInvariants(node.machine, *node.memory, state),
                       memory_.path, remedy);
 }

@@ -71,6 +71,11 @@ Result<MemoryRequest> RequestOf(const Pod& pod) {
       }
     }
   }
+  // Otherwise, the app containers have each type that the others have: the pod is Guaranteed.
+  if (pod.stays_with_memory) {
+    for (const auto& entry : sidecars) apps.try_emplace(entry.first);
+    for (const auto& entry : starting) apps.try_emplace(entry.first);
+  }
   for (auto& [type, bytes] : apps) {
     bytes = std::max(SaturatingSum(bytes, sidecars[type]), starting[type]);
   }
