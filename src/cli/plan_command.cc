@@ -27,6 +27,8 @@ constexpr size_t kMaxChangeBytes = (64 << 10) - 4096;
 // How long alignd may take to carry a change out: calls under way get 2 s, and then all starts
 // anew.
 constexpr std::chrono::seconds kApplyPatience{120};
+// Of the file: `systemctl reload` ends the command after the unit's TimeoutStartSec of 30 s.
+constexpr std::chrono::seconds kReloadPatience{25};
 constexpr std::chrono::milliseconds kApplyPoll{200};
 
 struct ChangeOptions {
@@ -106,9 +108,9 @@ Result<int> ShowPlan(const ChangeOptions& options, std::ostream& out) {
 }
 
 // alignd does not answer while it takes the configuration over.
-Result<v1::GetChangeResponse> WaitForOutcome(const ChangeOptions& options, uint64_t change) {
+Result<v1::GetChangeResponse> WaitForOutcome(const ChangeOptions& options, uint64_t change,
+                                             std::chrono::steady_clock::time_point until) {
   const control::ControlClient client(options.socket);
-  const auto until = std::chrono::steady_clock::now() + kApplyPatience;
   for (;;) {
     auto outcome = client.GetChange(change);
     const bool may_come = !outcome.ok() ? outcome.error().code == ErrorCode::kUnavailable
@@ -118,14 +120,30 @@ Result<v1::GetChangeResponse> WaitForOutcome(const ChangeOptions& options, uint6
   }
 }
 
+// A reload right after a start, or beside another change, is repeated: its caller would not do it.
+Result<v1::ChangeResponse> BeginChange(const ChangeOptions& options,
+                                       const v1::ChangeRequest& request,
+                                       std::chrono::steady_clock::time_point until) {
+  const control::ControlClient client(options.socket);
+  for (;;) {
+    Result<v1::ChangeResponse> change = client.ApplyChange(request);
+    const bool may_come = options.config.empty() && !change.ok() &&
+                          change.error().code == ErrorCode::kUnavailable && client.GetStatus().ok();
+    if (!may_come || std::chrono::steady_clock::now() >= until) return change;
+    std::this_thread::sleep_for(kApplyPoll);
+  }
+}
+
 Result<int> ApplyPlan(const ChangeOptions& options, std::ostream& out) {
   const Result<v1::ChangeRequest> request = RequestFor(options);
   if (!request.ok()) return request.error();
-  const auto change = control::ControlClient(options.socket).ApplyChange(*request);
+  const auto until = std::chrono::steady_clock::now() +
+                     (options.config.empty() ? kReloadPatience : kApplyPatience);
+  const auto change = BeginChange(options, *request, until);
   if (!change.ok()) return change.error();
   Print(options, *change, out);
   if (!change->admitted()) return kFailure;
-  const Result<v1::GetChangeResponse> outcome = WaitForOutcome(options, change->change());
+  const Result<v1::GetChangeResponse> outcome = WaitForOutcome(options, change->change(), until);
   if (!outcome.ok()) return outcome.error();
   if (outcome->outcome() == "applied") {
     if (!IsData(options.output)) out << "applied\n";
@@ -136,7 +154,9 @@ Result<int> ApplyPlan(const ChangeOptions& options, std::ostream& out) {
                is_lost ? "alignd has restarted, and does not know what became of the change"
                : outcome->message().empty() ? "the change is still " + outcome->outcome()
                                             : outcome->message(),
-               is_lost ? "compare `alignctl config show` with the file" : ""};
+               is_lost                      ? "compare `alignctl config show` with the file"
+               : outcome->message().empty() ? "it goes on: see `alignctl status` and alignd's log"
+                                            : ""};
 }
 
 void AddSharedOptions(CLI::App& command, ChangeOptions& options) {

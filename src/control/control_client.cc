@@ -26,7 +26,8 @@ Error Explained(const grpc::Status& status, const std::string& endpoint,
   // remedy.
   if (status.error_code() == grpc::StatusCode::ABORTED ||
       status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
-    error.code = ErrorCode::kIo;
+    const bool is_denied = status.error_code() == grpc::StatusCode::PERMISSION_DENIED;
+    error.code = is_denied ? ErrorCode::kInvalidArgument : ErrorCode::kIo;
     error.message = status.error_message();
     error.remedy.clear();
     return error;

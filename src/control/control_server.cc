@@ -204,16 +204,21 @@ class ControlServer::Service {
     if (apply) wanted.set_may_move(sources_.changer->MayMove(request));
     Result<v1::ChangeResponse> report = ReportChange(sources_, wanted);
     const bool is_reload = apply && request.config().empty();
-    if (is_reload && !report.ok()) sources_.changer->Refused(report.error());
+    // What can be decided only later says nothing of the file.
+    const auto refuse = [&](const Error& error) {
+      if (is_reload && error.code != ErrorCode::kUnavailable) sources_.changer->Refused(error);
+    };
+    if (!report.ok()) refuse(report.error());
     if (!report.ok()) return Answered(report.error());
     response = *std::move(report);
-    if (is_reload && !response.admitted()) {
-      sources_.changer->Refused({ErrorCode::kInvalidArgument, WhyRefused(response), kSeePlan});
+    if (!response.admitted()) {
+      refuse({ErrorCode::kInvalidArgument, WhyRefused(response), kSeePlan});
     }
     if (!apply || !response.admitted()) return grpc::Status::OK;
     const Result<uint64_t> change = sources_.changer->Apply(wanted);
     if (!change.ok()) {
-      return {grpc::StatusCode::ABORTED, rpc::ToStatus(change.error()).error_message()};
+      refuse(change.error());
+      return Answered(change.error());
     }
     response.set_change(*change);
     return grpc::Status::OK;

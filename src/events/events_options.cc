@@ -37,8 +37,8 @@ void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s
       "--topology", options.publishes_topology,
       "Publish the NodeResourceTopology object of this node for topology-aware schedulers");
   app.add_flag("--wake-scheduler", options.wakes_scheduler,
-               "With --topology: mark the Node after a change in which something has become free, "
-               "so that kube-scheduler asks its extenders again about waiting pods")
+               "With --topology: mark the Node after a change of the object, so that "
+               "kube-scheduler asks its extenders again about waiting pods")
       ->needs("--topology");
   app.add_flag("--koordinator-annotations", options.koordinator_annotations,
                "With --topology: also the annotations from which Koordinator's scheduler knows the "

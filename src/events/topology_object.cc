@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "alignd/base/quantity.h"
 #include "alignd/noderesourcetopology/object.h"
 
 namespace alignd::events {
@@ -77,22 +75,6 @@ void AddOwner(const std::string& node, Json& metadata) {
       {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", of_node["name"]}, {"uid", of_node["uid"]}});
 }
 
-// By zone and resource. What cannot be read is left out.
-std::map<std::pair<std::string, std::string>, Quantity> AvailableIn(const Json& object) {
-  std::map<std::pair<std::string, std::string>, Quantity> available;
-  for (const Json& zone : FieldOf(object, "zones")) {
-    const Json name = FieldOf(zone, "name");
-    for (const Json& resource : FieldOf(zone, "resources")) {
-      const Json of = FieldOf(resource, "name");
-      const Json amount = FieldOf(resource, "available");
-      if (!name.is_string() || !of.is_string() || !amount.is_string()) continue;
-      const Result<Quantity> read = Quantity::Parse(amount.get<std::string>());
-      if (read.ok()) available[{name.get<std::string>(), of.get<std::string>()}] = *read;
-    }
-  }
-  return available;
-}
-
 }  // namespace
 
 Result<std::string> CreationOf(const std::string& wanted, const std::string& node) {
@@ -134,16 +116,6 @@ bool SaysTheSame(const std::string& one, const std::string& other) {
     if (FieldOf(a, field) != FieldOf(b, field)) return false;
   }
   return OwnAnnotationsIn(a) == OwnAnnotationsIn(b);
-}
-
-bool HasMoreFree(const std::string& before, const std::string& after) {
-  const Json former = Parsed(before);
-  if (!former.is_object()) return true;
-  const auto had = AvailableIn(former);
-  return std::ranges::any_of(AvailableIn(Parsed(after)), [&had](const auto& has) {
-    const auto found = had.find(has.first);
-    return found == had.end() ? has.second.Sign() > 0 : has.second > found->second;
-  });
 }
 
 std::string PolicyIn(const std::string& object) {

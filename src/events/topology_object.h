@@ -29,10 +29,6 @@ bool HasNodeAsOwner(const std::string& object);
 // annotations for Koordinator.
 bool SaysTheSame(const std::string& one, const std::string& other);
 
-// Whether a zone of `after` has more of a resource available than that of `before`; also if
-// `before` is no object.
-bool HasMoreFree(const std::string& before, const std::string& after);
-
 // The topology policy in its attributes; "none named" if there is none.
 std::string PolicyIn(const std::string& object);
 

@@ -32,24 +32,24 @@ milliseconds TopologyPublisher::Step() {
   const auto answer = get_topology_(version_, WaitAtMost(now_()));
   NoteAlignd(answer.ok() ? nullptr : &answer.error());
   if (answer.ok() && !answer->object().empty()) {
-    is_to_mark_ = is_to_mark_ || (wakes_scheduler_ && HasMoreFree(wanted_, answer->object()));
     wanted_ = answer->object();
     version_ = answer->version();
     NoteLeftOut(answer->left_out());
   }
   if (const Clock::time_point now = now_(); IsDue(now)) Write(now);
+  if (const Clock::time_point now = now_(); mark_at_ && now >= *mark_at_) MarkNode(now);
   return answer.ok() ? kBetweenWrites : milliseconds(kFirstPause);
 }
 
 bool TopologyPublisher::IsDue(Clock::time_point now) const {
   if (wanted_.empty() || now < not_before_) return false;
-  return wanted_ != written_ || is_to_mark_ || now >= check_at_;
+  return wanted_ != written_ || now >= check_at_;
 }
 
 milliseconds TopologyPublisher::WaitAtMost(Clock::time_point now) const {
   if (wanted_.empty()) return milliseconds(0);
-  const Clock::time_point due =
-      std::max(not_before_, wanted_ == written_ && !is_to_mark_ ? check_at_ : now);
+  Clock::time_point due = std::max(not_before_, wanted_ == written_ ? check_at_ : now);
+  if (mark_at_) due = std::min(due, *mark_at_);
   const auto wait = std::chrono::ceil<milliseconds>(due - now);
   return std::clamp<milliseconds>(wait, milliseconds(1), kAligndWait);
 }
@@ -68,7 +68,6 @@ TopologyPublisher::Attempt TopologyPublisher::TryToWrite(Clock::time_point now) 
   const Result<Done> connected = call_.Refresh(now);
   if (!connected.ok()) return Failure{.error = connected.error()};
   Attempt attempt = Publish(*call_);
-  if (!attempt && is_to_mark_) attempt = MarkNode(*call_);
   if (attempt) call_.Drop();
   return attempt;
 }
@@ -168,28 +167,41 @@ TopologyPublisher::Attempt TopologyPublisher::Replace(const ApiCall& call, bool&
   return std::nullopt;
 }
 
-TopologyPublisher::Attempt TopologyPublisher::MarkNode(const ApiCall& call) {
-  const nlohmann::json patch = {
-      {"metadata",
-       {{"annotations",
-         {{kFreedAnnotation,
-           host::UtcTime(std::chrono::system_clock::now(), /*with_ms=*/true)}}}}}};
-  const auto answer = call("PATCH", "/api/v1/nodes/" + node_, patch.dump());
-  if (!answer.ok()) return Failure{.error = answer.error()};
-  if (answer->status == 403) {
-    return Failure{.error = {ErrorCode::kInvalidArgument,
-                             "the Node cannot be marked for kube-scheduler: " + Shown(*answer),
-                             "give the credential's user the verb patch for nodes (RBAC), or leave "
-                             "out --wake-scheduler"}};
+void TopologyPublisher::MarkNode(Clock::time_point now) {
+  const std::string failure = TryToMark(now);
+  if (failure.empty()) {
+    if (!mark_failure_.empty()) spdlog::info("the Node {} is marked again", node_);
+    mark_pause_ = kFirstPause;
+    // What was written just before, the scheduler's extenders may not have yet.
+    const Clock::time_point next = written_at_ + kBeforeMark;
+    mark_at_ = next > now ? std::optional(next) : std::nullopt;
+  } else {
+    if (failure != mark_failure_) spdlog::warn("SchedulerNotWoken: {}", failure);
+    mark_at_ = now + mark_pause_;
+    mark_pause_ = std::min(2 * mark_pause_, kLastPause);
   }
-  if (!IsSuccess(*answer)) return FailureOf(*answer, "patch", "Node " + node_);
-  is_to_mark_ = false;
-  return std::nullopt;
+  mark_failure_ = failure;
+}
+
+std::string TopologyPublisher::TryToMark(Clock::time_point now) {
+  const Result<Done> connected = call_.Refresh(now);
+  if (!connected.ok()) return connected.error().Text();
+  const std::string time = host::UtcTime(std::chrono::system_clock::now(), /*with_ms=*/true);
+  const nlohmann::json patch = {{"metadata", {{"annotations", {{kChangedAnnotation, time}}}}}};
+  const auto answer = (*call_)("PATCH", "/api/v1/nodes/" + node_, patch.dump());
+  if (answer.ok() && IsSuccess(*answer)) return {};
+  call_.Drop();
+  if (!answer.ok()) return answer.error().Text();
+  return "the Node cannot be marked for kube-scheduler: " + Shown(*answer) +
+         "; give the credential's user the verb patch for nodes (RBAC), or leave out "
+         "--wake-scheduler";
 }
 
 void TopologyPublisher::Written(const std::string& object) {
   existing_ = previous_ = object;
   written_ = wanted_;
+  written_at_ = now_();
+  if (wakes_scheduler_ && !mark_at_) mark_at_ = written_at_ + kBeforeMark;
   ++counts_.written;
 }
 

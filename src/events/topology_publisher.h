@@ -48,11 +48,13 @@ class TopologyPublisher {
   TopologyPublisher(std::string node, GetTopology get_topology, Connect connect,
                     std::function<Clock::time_point()> now = &Clock::now);
 
-  // From now on, the annotation kFreedAnnotation of the Node gets another value after each write in
-  // which something has become free. kube-scheduler asks its extenders again about waiting pods
-  // when a Node changes, and not when a NodeResourceTopology does. Call before Step.
+  // From now on, the annotation kChangedAnnotation of the Node gets another value after a write.
+  // kube-scheduler asks its extenders again about waiting pods when a Node changes, and not when a
+  // NodeResourceTopology does. Call before Step.
   void WakeScheduler() { wakes_scheduler_ = true; }
-  static constexpr char kFreedAnnotation[] = "alignd.io/topology-freed";
+  static constexpr char kChangedAnnotation[] = "alignd.io/topology-changed";
+  // Extenders have seen the write by then. Writes in it are one mark.
+  static constexpr std::chrono::seconds kBeforeMark{1};
   TopologyPublisher(const TopologyPublisher&) = delete;
   TopologyPublisher& operator=(const TopologyPublisher&) = delete;
 
@@ -82,7 +84,8 @@ class TopologyPublisher {
   Attempt Read(const ApiCall& call, bool& is_absent);
   // The Node object; empty: there is none, or it may not be read.
   Attempt ReadNode(const ApiCall& call, std::string& node);
-  Attempt MarkNode(const ApiCall& call);
+  void MarkNode(Clock::time_point now);
+  std::string TryToMark(Clock::time_point now);  // why it has failed; empty: it has not
   void Written(const std::string& object);
   void NoteForeign();
   void Note(const Attempt& attempt, Clock::time_point now);
@@ -112,7 +115,10 @@ class TopologyPublisher {
   std::string left_out_;        // why `wanted_` is without Koordinator's annotations
   bool has_named_foreign_ = false;
   bool wakes_scheduler_ = false;
-  bool is_to_mark_ = false;  // something has become free since the Node was marked
+  Clock::time_point written_at_{};
+  std::optional<Clock::time_point> mark_at_;  // when the Node is to be marked
+  std::chrono::seconds mark_pause_ = kFirstPause;
+  std::string mark_failure_;  // the last one, which is not over; empty: none
   Counts counts_;
 };
 

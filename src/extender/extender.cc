@@ -175,10 +175,12 @@ std::vector<Extender::Candidate> Extender::CandidatesOf(Shape& shape,
 void Extender::AskAll(Shape& shape, std::span<const Candidate> candidates) {
   std::vector<std::pair<const PlannedNode* const, Known>*> missing;
   for (const Candidate& candidate : candidates) {
-    auto& entry = *shape.known.try_emplace(candidate.seat->kept.get()).first;
-    if (entry.second.answer) continue;
-    entry.second.answer = Answer{};  // once, if several nodes share one value
-    missing.push_back(&entry);
+    for (const NodePointer& node : {candidate.seat->kept, candidate.seat->base}) {
+      auto& entry = *shape.known.try_emplace(node.get()).first;
+      if (entry.second.answer) continue;
+      entry.second.answer = Answer{};  // once, if several nodes share one value
+      missing.push_back(&entry);
+    }
   }
   settings_.for_each(missing.size(), [&](size_t i) {
     Ask(*missing[i]->first, shape.pod, settings_.strategy, missing[i]->second);

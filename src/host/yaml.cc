@@ -274,9 +274,11 @@ Result<std::string> YamlToJson(std::string_view text) {
   // Otherwise it can be a mapping in YAML's flow style, as `kubectl get -o kyaml` writes it.
   if (has_brace && Json::accept(text)) return std::string(text);
   Result<std::string> json = FromYaml(text);
+  if (json.ok() || !has_brace) return json;
   // What begins as JSON is most likely meant to be: its reader says what is wrong with it.
-  if (!json.ok() && has_brace) return std::string(text);
-  return json;
+  const size_t second = text.find_first_not_of(" \t\r\n", first + 1);
+  const bool is_like_json = second == std::string_view::npos || text[second] == '"';
+  return is_like_json ? std::string(text) : json;
 }
 
 }  // namespace alignd::host

@@ -58,6 +58,12 @@ class Fleet {
   ScoreStrategy strategy() const { return strategy_; }
   size_t size() const { return names_.size(); }
   const std::string& NameOf(size_t node) const { return names_[node]; }
+  // The name in the cluster: that of the Node object, if there is one.
+  std::string NodeNameOf(size_t node) const;
+  // Whether the pod is not bound to another node.
+  bool MayTake(size_t node, const PlannedPod& pod) const {
+    return pod.node_name.empty() || pod.node_name == NodeNameOf(node);
+  }
   // The nodes that have a problem, by position.
   const std::map<size_t, Error>& problems() const { return problems_; }
 
@@ -128,12 +134,6 @@ class Fleet {
 
   Result<Done> AddNodes(const std::vector<FleetNode>& nodes, std::vector<LeftOut>* left_out);
   bool Knows(const PlannedPod& pod) const;
-  // The name in the cluster: that of the Node object, if there is one.
-  std::string NodeNameOf(size_t node) const;
-  // Whether the pod is not bound to another node.
-  bool MayTake(size_t node, const PlannedPod& pod) const {
-    return pod.node_name.empty() || pod.node_name == NodeNameOf(node);
-  }
   Answer AnswerOf(const State& state, const PlannedPod& pod) const;
   const std::vector<size_t>& UndecidedNodes(Shape& shape) const;
   // The shape of the pod, with the answers of all states.

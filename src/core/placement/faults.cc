@@ -62,7 +62,7 @@ void CheckAllFields(const json::View& object, FieldNames names, Faults& faults) 
 }
 
 void CheckFields(const json::View& object, FieldNames names, Faults& faults) {
-  if (!faults.takes_unknown_fields()) CheckAllFields(object, names, faults);
+  if (!faults.is_accepted()) CheckAllFields(object, names, faults);
 }
 
 void CheckStringMap(const json::View& object, std::string_view key, Faults& faults) {

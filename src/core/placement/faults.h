@@ -14,11 +14,10 @@ namespace alignd::placement {
 
 class Faults {
  public:
-  // `takes_unknown_fields`: the API server has accepted the object, perhaps a newer one.
-  explicit Faults(bool takes_unknown_fields = false)
-      : takes_unknown_fields_(takes_unknown_fields) {}
+  // `is_accepted`: the API server, perhaps a newer one, has accepted the object.
+  explicit Faults(bool is_accepted = false) : is_accepted_(is_accepted) {}
 
-  bool takes_unknown_fields() const { return takes_unknown_fields_; }
+  bool is_accepted() const { return is_accepted_; }
   void Invalid(std::string_view path, std::string_view value, std::string_view why) {
     Add(path, "Invalid value: \"" + std::string(value) + "\": " + std::string(why));
   }
@@ -49,7 +48,7 @@ class Faults {
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
-  bool takes_unknown_fields_;
+  bool is_accepted_;
   std::vector<std::string> texts_;
 };
 
@@ -63,7 +62,7 @@ std::optional<std::string> StringIn(const json::View& view, std::string_view key
 // Source: the API server's strict field validation, which kubectl requests.
 void CheckAllFields(const json::View& object, FieldNames names, Faults& faults);
 
-// The same, unless `faults` takes unknown fields. For all but resources: what a new field of these
+// The same, unless the object is accepted. For all but resources: what a new field of these
 // means decides where the pod fits.
 void CheckFields(const json::View& object, FieldNames names, Faults& faults);
 

@@ -116,13 +116,26 @@ class Replicas {
 
 bool IsOfDaemonSet(const PlannedPod& pod) { return pod.owner.starts_with("DaemonSet "); }
 
+bool IsNodeOf(const Fleet& fleet, size_t node, const PlannedPod& pod) {
+  return fleet.MayTake(node, pod) && fleet.StateOf(node).IsNodeOf(pod);
+}
+
+// Without one, or with faults, a pod that is planned as others shows why.
+bool HasNodeForDaemon(const Fleet& fleet, const PlannedPod& pod) {
+  if (!pod.faults.empty()) return false;
+  for (size_t node = 0; node < fleet.size(); ++node) {
+    if (IsNodeOf(fleet, node, pod)) return true;
+  }
+  return false;
+}
+
 // One pod on each node that the DaemonSet is for: no other node can have it.
 FitEntry PlaceOnEach(Fleet& fleet, const PlannedPod& pod) {
   FitEntry entry = NewEntry(pod);
   DescribeFirst(fleet, entry);
   std::set<size_t> refusing;
   for (size_t node = 0; node < fleet.size(); ++node) {
-    if (!fleet.StateOf(node).IsNodeOf(pod)) continue;
+    if (!IsNodeOf(fleet, node, pod)) continue;
     PlannedPod next = pod;
     next.pod.name += "-" + std::to_string(++entry.replicas);
     next.pod.uid = next.pod.name_space + "/" + next.pod.name;
@@ -202,11 +215,11 @@ Result<FitReport> Fit(Fleet& fleet, const std::vector<PlannedPod>& pods, bool fi
                        ": with it, too many containers of pods on nodes are to be decided about",
                    "plan fewer pods, nodes or comparisons at once"};
     }
-    if (IsOfDaemonSet(first)) {
+    if (IsOfDaemonSet(first) && HasNodeForDaemon(fleet, first)) {
       report.entries.push_back(PlaceOnEach(fleet, pods[i++]));
       continue;
     }
-    if (fill) {
+    if (fill && !IsOfDaemonSet(first)) {
       report.entries.push_back(FillWith(fleet, pods[i++]));
       continue;
     }

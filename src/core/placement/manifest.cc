@@ -122,7 +122,7 @@ std::optional<View> SpecWithTemplate(const View& object, const std::string& kind
 
 // What the controller of DaemonSets lets its pods tolerate.
 // Source: kubernetes pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
-void AddDaemonTolerations(const View& pod_template, PlannedPod& pod, Faults& faults) {
+void AddDaemonTolerations(const View& pod_template, PlannedPod& pod) {
   const auto add = [&pod](const char* key, const char* effect) {
     pod.tolerations.push_back(
         {std::string("node.kubernetes.io/") + key, "Exists", /*value=*/"", effect});
@@ -132,7 +132,8 @@ void AddDaemonTolerations(const View& pod_template, PlannedPod& pod, Faults& fau
   for (const char* key : {"disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"}) {
     add(key, "NoSchedule");
   }
-  const auto spec = ObjectIn(pod_template, "spec", faults);
+  Faults known;  // already
+  const auto spec = ObjectIn(pod_template, "spec", known);
   if (!spec) return;
   const auto host_network = spec->value().find("hostNetwork");
   if (host_network != spec->value().end() && *host_network == true) {
@@ -157,7 +158,7 @@ void ReadController(const View& object, Workload& workload, Faults& faults) {
   }
   CheckFields(*pod, PodTemplateFields(), faults);
   ReadPlannedPod(*pod, /*is_template=*/true, workload, faults);
-  if (workload.one_per_node) AddDaemonTolerations(*pod, workload.pod, faults);
+  if (workload.one_per_node) AddDaemonTolerations(*pod, workload.pod);
 }
 
 void ReadPodObject(const View& object, Workload& workload, Faults& faults) {

@@ -1,6 +1,10 @@
 #include "core/placement/node_object.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "alignd/machine/machine.h"
@@ -34,11 +38,29 @@ Result<Done> CompareDevices(const NodeObject& object, const std::string& name,
                "give the description, or --device, and the Node object of the same node"};
 }
 
+// Whether both are whole numbers and `taint` is less than `limit` (Lt), or more (Gt).
+// Source: Kubernetes KEP-5471.
+bool ComparesAs(const std::string& op, const std::string& taint, const std::string& limit) {
+  const auto number = [](const std::string& text) -> std::optional<int64_t> {
+    int64_t value = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_whole = problem == std::errc() && end == text.data() + text.size();
+    return is_whole ? std::optional(value) : std::nullopt;
+  };
+  const auto is = number(taint);
+  const auto bound = number(limit);
+  if (!is || !bound) return false;
+  return op == "Lt" ? *is < *bound : *is > *bound;
+}
+
 // Source: k8s.io/api core/v1/toleration.go, ToleratesTaint.
 bool Tolerates(const Toleration& toleration, const NodeObject::Taint& taint) {
   if (!toleration.effect.empty() && toleration.effect != taint.effect) return false;
   if (!toleration.key.empty() && toleration.key != taint.key) return false;
   if (toleration.op == "Exists") return true;
+  if (toleration.op == "Lt" || toleration.op == "Gt") {
+    return !toleration.key.empty() && ComparesAs(toleration.op, taint.value, toleration.value);
+  }
   const bool is_equal = toleration.op.empty() || toleration.op == "Equal";
   return is_equal && !toleration.key.empty() && toleration.value == taint.value;
 }

@@ -178,6 +178,15 @@ void CheckOs(const View& spec, Faults& faults) {
   }
 }
 
+// Fields whose values decide where the pod may go, and of which a newer API server may accept more.
+void CheckValues(const View& spec, Faults& faults) {
+  for (const View& toleration : ListIn(spec, "tolerations", faults)) {
+    CheckToleration(toleration, faults);
+  }
+  CheckSchedulingGates(spec, faults);
+  CheckOs(spec, faults);
+}
+
 void CheckOverhead(const View& spec, Faults& faults) {
   if (const auto overhead = ObjectIn(spec, "overhead", faults)) CheckAmounts(*overhead, faults);
 }
@@ -224,11 +233,7 @@ void CheckPodSpec(const View& object, Faults& faults) {
     StringIn(*spec, key, faults);
   }
   CheckStringMap(*spec, "nodeSelector", faults);
-  for (const View& toleration : ListIn(*spec, "tolerations", faults)) {
-    CheckToleration(toleration, faults);
-  }
-  CheckSchedulingGates(*spec, faults);
-  CheckOs(*spec, faults);
+  if (!faults.is_accepted()) CheckValues(*spec, faults);
   ContainerChecks containers(CheckClaims(*spec, faults), faults);
   containers.Check(*spec, "initContainers", ContainerKind::kInit);
   containers.Check(*spec, "containers", ContainerKind::kApp);

@@ -34,7 +34,8 @@ TEST(YamlToJson, KeepsStructure) {
 }
 
 TEST(YamlToJson, LeavesJsonAlone) {
-  ExpectConverted({{"{\"a\":\t1.0}", "{\"a\":\t1.0}"}, {"\n {not even JSON", "\n {not even JSON"}});
+  ExpectConverted(
+      {{"{\"a\":\t1.0}", "{\"a\":\t1.0}"}, {"\n {\"not even JSON", "\n {\"not even JSON"}});
 }
 
 // As `kubectl get -o kyaml` writes it.
