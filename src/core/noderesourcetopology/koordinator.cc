@@ -101,12 +101,12 @@ Result<Annotations> KoordinatorAnnotations(const admission::Node& node,
       {kCpuSharedPoolsAnnotation, PoolsText(node, state)}};
   size_t bytes = 0;
   for (const auto& [name, value] : annotations) bytes += name.size() + value.size();
-  constexpr size_t kMost = kMaxAnnotationBytes - kOtherAnnotationBytes;
-  if (bytes <= kMost) return annotations;
+  constexpr size_t kMaxBytes = kMaxAnnotationBytes - kOtherAnnotationBytes;
+  if (bytes <= kMaxBytes) return annotations;
   return Error{
       ErrorCode::kInvalidArgument,
       "Koordinator's annotations of " + std::to_string(node.machine.cpus().Count()) +
-          " CPUs would have " + std::to_string(bytes) + " bytes, and " + std::to_string(kMost) +
+          " CPUs would have " + std::to_string(bytes) + " bytes, and " + std::to_string(kMaxBytes) +
           " are possible: the API server takes 262144 of all annotations of an object",
       "leave --koordinator-annotations out; Koordinator's own exporter has the same limit"};
 }
