@@ -127,8 +127,9 @@ Result<v1::ChangeResponse> BeginChange(const ChangeOptions& options,
   const control::ControlClient client(options.socket);
   for (;;) {
     Result<v1::ChangeResponse> change = client.ApplyChange(request);
-    const bool may_come = options.config.empty() && !change.ok() &&
-                          change.error().code == ErrorCode::kUnavailable && client.GetStatus().ok();
+    // alignd has answered that it cannot be now.
+    const bool may_come =
+        options.config.empty() && !change.ok() && change.error().code == ErrorCode::kIo;
     if (!may_come || std::chrono::steady_clock::now() >= until) return change;
     std::this_thread::sleep_for(kApplyPoll);
   }
