@@ -60,8 +60,9 @@ class ControlServer::Service {
           response = ReportStatus(sources_, request.list_devices());
           return grpc::Status::OK;
         });
+    // Reads the files of claims and of their devices.
     Add<v1::ListPodsRequest, v1::ListPodsResponse>(
-        methods, "ListPods", reports_, [this](const auto&, auto& response, const auto&) {
+        methods, "ListPods", explanations_, [this](const auto&, auto& response, const auto&) {
           response = ReportPods(sources_);
           return grpc::Status::OK;
         });

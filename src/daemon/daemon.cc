@@ -70,6 +70,7 @@ class RunningDaemon final : public Daemon {
     handover.lock = std::move(lock_);
     const auto waiting = parts_.allocation.WaitingPods();
     if (waiting) handover.waiting = *waiting;
+    handover.cdi_names = parts_.cdi_names.known();
     return handover;
   }
 
@@ -132,6 +133,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
                  .saved = *std::move(saved),
                  .findings = std::move(findings),
                  .waiting = std::move(handover.waiting),
+                 .cdi_names = std::move(handover.cdi_names),
                  .cgroups = std::move(cgroups),
                  .sources = *std::move(sources),
                  .events = *std::move(events),

@@ -18,7 +18,8 @@ Handover Handover::Spare() const {
               cri_socket.fd() < 0 ? -1 : fcntl(cri_socket.fd(), F_DUPFD_CLOEXEC, 0)),
           .own_socket = own_socket,
           .node = node,
-          .waiting = waiting};
+          .waiting = waiting,
+          .cdi_names = cdi_names};
 }
 
 Result<Done> TakeStateDirectory(const Options& options, Handover& handover) {

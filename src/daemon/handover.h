@@ -10,6 +10,7 @@
 #include "daemon/options.h"
 #include "host/descriptor.h"
 #include "host/durable_file.h"
+#include "reconcile/cdi_names.h"
 
 namespace alignd::daemon {
 
@@ -31,6 +32,8 @@ struct Handover {
   StartConfig config = {};              // of the first one
   // The pods that wait keep their order.
   std::optional<allocation::WaitQueue> waiting = {};
+  // CRI-O does not show those of containers that run.
+  reconcile::CdiNames::Known cdi_names = {};
 
   // The same without the lock, for a second attempt.
   Handover Spare() const;

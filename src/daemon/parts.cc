@@ -56,7 +56,10 @@ Parts::Parts(PartsInput input, const Options& options)
       history(options.state_dir / control::DecisionHistory::kFileName, node, {}),
       kubelet_watch(conditions, options.kubelet_grace, options.listen),
       runtime(input.runtime, options.runtime_timeout),
-      cdi_names(registry, runtime),
+      cdi_names(
+          registry,
+          [this](const std::string& id, auto done) { runtime.FindInfo(id, std::move(done)); },
+          std::move(input.cdi_names)),
       mover(io, allocation, registry, runtime, *cgroups, reconciler),
       reconciler({background, io, events}, node, allocation, registry, runtime, *cgroups,
                  conditions, ReconcilerOptions(options, std::move(input.findings))),

@@ -52,6 +52,7 @@ struct PartsInput {
   SavedState saved;
   allocation::StateFindings findings;
   std::optional<allocation::WaitQueue> waiting;  // of the configuration before
+  reconcile::CdiNames::Known cdi_names;          // as they were known before
   std::unique_ptr<cgroup::CgroupTree> cgroups;
   std::unique_ptr<podsource::ResourceSource> sources;
   std::shared_ptr<host::EventLoop> events;

@@ -1,5 +1,13 @@
 #include "reconcile/cdi_names.h"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "reconcile/verbose_status.h"
+
 namespace alignd::reconcile {
 
 void CdiNames::Created(const ContainerKey& key, Names names) {
@@ -13,22 +21,34 @@ std::optional<CdiNames::Names> CdiNames::Of(const ContainerKey& key) const {
   return known == names_.end() ? std::nullopt : known->second;
 }
 
+CdiNames::Known CdiNames::known() const {
+  const MutexLock lock(mutex_);
+  return names_;
+}
+
 void CdiNames::Look(const std::set<std::string>& pods_with_claims) {
-  std::set<std::string> running;
-  for (const ContainerRegistry::Pod& pod : registry_.Pods()) running.insert(pod.uid);
   std::vector<Asked> unknown;
   {
     const MutexLock lock(mutex_);
-    std::erase_if(names_,
-                  [&](const auto& entry) { return !running.contains(entry.first.pod_uid); });
+    // With the lock: the containers of a pod that is added from here on are recorded after this.
+    std::set<std::string> running;
+    for (const ContainerRegistry::Pod& pod : registry_.Pods()) running.insert(pod.uid);
+    const auto is_gone = [&](const auto& entry) { return !running.contains(entry.first.pod_uid); };
+    std::erase_if(names_, is_gone);
+    std::erase_if(failures_, is_gone);
     if (is_asking_) return;
     for (const auto& footprint : registry_.Footprints()) {
       const bool is_asked =
           pods_with_claims.contains(footprint.key.pod_uid) && !names_.contains(footprint.key);
-      if (is_asked) unknown.emplace_back(footprint.id, footprint.key);
+      if (!is_asked) continue;
+      const auto failed = failures_.find(footprint.key);
+      unknown.push_back(
+          {footprint.id, footprint.key, failed == failures_.end() ? 0 : failed->second});
     }
     is_asking_ = !unknown.empty();
   }
+  // A container that cannot be asked keeps no other one waiting: the last one to fail comes last.
+  std::ranges::stable_sort(unknown, std::greater<>(), &Asked::failure);
   if (!unknown.empty()) Ask(std::move(unknown));
 }
 
@@ -38,18 +58,26 @@ void CdiNames::Ask(std::vector<Asked> containers) {
     is_asking_ = false;
     return;
   }
-  const auto [id, key] = containers.back();
+  const Asked asked = std::move(containers.back());
   containers.pop_back();
-  runtime_.FindSpec(id, [this, key = key,
-                         rest = std::move(containers)](const Result<ContainerSpec>& spec) mutable {
-    {
-      const MutexLock lock(mutex_);
-      // With an error, the next listing has it asked again.
-      if (spec.ok()) names_.try_emplace(key, spec->cdi_names);
-    }
-    Ask(spec.ok() || spec.error().code == ErrorCode::kNotFound ? std::move(rest)
-                                                               : std::vector<Asked>());
+  find_info_(asked.id, [this, key = asked.key,
+                        rest = std::move(containers)](const Result<std::string>& info) mutable {
+    Ask(Take(key, info) ? std::move(rest) : std::vector<Asked>());
   });
+}
+
+bool CdiNames::Take(const ContainerKey& key, const Result<std::string>& info) {
+  const MutexLock lock(mutex_);
+  if (info.ok()) {
+    names_.try_emplace(key, CdiNamesInStatus(*info));
+    failures_.erase(key);
+    return true;
+  }
+  // The next listing has it asked again, if it still exists.
+  failures_.insert_or_assign(key, ++last_failure_);
+  spdlog::debug("CDI names of a container are not known yet: {}", info.error().Text());
+  // Perhaps of the whole runtime, or of a client that is stopped.
+  return info.error().code != ErrorCode::kUnavailable;
 }
 
 }  // namespace alignd::reconcile

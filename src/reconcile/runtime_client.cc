@@ -22,6 +22,7 @@ namespace v1 = runtime::v1;
 using host::Escaped;
 
 constexpr char kProgram[] = "the container runtime";
+constexpr char kStatusOf[] = "runtime: ContainerStatus of ";
 constexpr char kVersion1[] = "/runtime.v1.";
 constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.";
 // The annotation of an image that is a checkpoint of a container. Source: CRI-O
@@ -339,8 +340,8 @@ void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& 
       });
 }
 
-void RuntimeClient::FindSpec(const std::string& container_id,
-                             std::function<void(Result<ContainerSpec>)> done) {
+void RuntimeClient::FindInfo(const std::string& container_id,
+                             std::function<void(Result<std::string>)> done) {
   v1::ContainerStatusRequest request;
   request.set_container_id(container_id);
   request.set_verbose(true);
@@ -348,16 +349,18 @@ void RuntimeClient::FindSpec(const std::string& container_id,
       "ContainerStatus", request,
       [container_id, done = std::move(done)](const grpc::Status& status,
                                              const v1::ContainerStatusResponse& response) {
-        const std::string what = "runtime: ContainerStatus of " + container_id;
-        if (!status.ok()) {
-          done(rpc::ToError(status, what, kProgram));
-          return;
-        }
-        const auto info = response.info().find("info");
-        const Result<ContainerSpec> spec =
-            SpecInStatus(info == response.info().end() ? std::string() : info->second);
-        done(spec.ok() ? spec : Result<ContainerSpec>(spec.error().In(what)));
+        if (!status.ok()) return done(rpc::ToError(status, kStatusOf + container_id, kProgram));
+        done(ValueOf(response.info(), "info"));
       });
+}
+
+void RuntimeClient::FindSpec(const std::string& container_id,
+                             std::function<void(Result<ContainerSpec>)> done) {
+  FindInfo(container_id, [container_id, done = std::move(done)](const Result<std::string>& info) {
+    if (!info.ok()) return done(info.error());
+    const Result<ContainerSpec> spec = SpecInStatus(*info);
+    done(spec.ok() ? spec : Result<ContainerSpec>(spec.error().In(kStatusOf + container_id)));
+  });
 }
 
 void RuntimeClient::IsCheckpoint(const std::string& image, std::function<void(Result<bool>)> done) {

@@ -58,6 +58,10 @@ class RuntimeClient {
   void UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,
                     const std::vector<int>& memory_nodes, std::function<void(Result<Done>)> done);
 
+  // The entry `info` of the container's verbose status; empty: the runtime has none. Errors as
+  // List; kNotFound if the container no longer exists.
+  void FindInfo(const std::string& container_id, std::function<void(Result<std::string>)> done);
+
   // The container's OCI spec. Errors as List; kNotFound if the container no longer exists, or if
   // the runtime does not report its spec.
   void FindSpec(const std::string& container_id, std::function<void(Result<ContainerSpec>)> done);

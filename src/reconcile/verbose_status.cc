@@ -23,29 +23,15 @@ CpuSet CpusAt(const json& object, const char* pointer) {
   return cpus.ok() ? *cpus : CpuSet();
 }
 
-// Source: containerd pkg/cri/sbserver/container_status.go (ContainerInfo); the names of the fields
-// are those of the generated code of cri-api, which leaves out an empty list.
-std::optional<std::set<std::string>> CdiNamesIn(const json& object) {
-  static const json::json_pointer kMetadata("/config/metadata/name");
-  static const json::json_pointer kDevices("/config/CDI_devices");
-  if (!object.contains(kMetadata)) return std::nullopt;
-  std::set<std::string> names;
-  if (!object.contains(kDevices)) return names;
-  for (const json& device : object[kDevices]) {
-    if (!device.is_object() || !device.contains("name") || !device["name"].is_string()) {
-      return std::nullopt;
-    }
-    names.insert(device["name"].get<std::string>());
-  }
-  return names;
+// An argument or an annotation in the spec need not be UTF-8, which JSON requires.
+json Parsed(const std::string& text) {
+  return json::parse(checkpoint::ToValidUtf8(text), nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace
 
 Result<ContainerSpec> SpecInStatus(const std::string& info) {
-  // An argument or an annotation in the spec need not be UTF-8, which JSON requires.
-  const json parsed =
-      json::parse(checkpoint::ToValidUtf8(info), nullptr, /*allow_exceptions=*/false);
+  const json parsed = Parsed(info);
   static const json::json_pointer kPath("/runtimeSpec/linux/cgroupsPath");
   if (!parsed.is_object() || !parsed.contains(kPath) || !parsed[kPath].is_string()) {
     return Error{ErrorCode::kNotFound, "the runtime does not report the container's cgroup",
@@ -58,8 +44,25 @@ Result<ContainerSpec> SpecInStatus(const std::string& info) {
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/quota"),
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/period"),
                        CpusAt(parsed, "/runtimeSpec/linux/resources/cpu/cpus"),
-                       NumberAt(parsed, "/runtimeSpec/linux/resources/memory/limit"),
-                       CdiNamesIn(parsed)};
+                       NumberAt(parsed, "/runtimeSpec/linux/resources/memory/limit")};
+}
+
+// Source: containerd pkg/cri/sbserver/container_status.go (ContainerInfo); the names of the fields
+// are those of the generated code of cri-api, which leaves out an empty list.
+std::optional<std::set<std::string>> CdiNamesInStatus(const std::string& info) {
+  static const json::json_pointer kMetadata("/config/metadata/name");
+  static const json::json_pointer kDevices("/config/CDI_devices");
+  const json parsed = Parsed(info);
+  if (!parsed.is_object() || !parsed.contains(kMetadata)) return std::nullopt;
+  std::set<std::string> names;
+  if (!parsed.contains(kDevices)) return names;
+  for (const json& device : parsed[kDevices]) {
+    if (!device.is_object() || !device.contains("name") || !device["name"].is_string()) {
+      return std::nullopt;
+    }
+    names.insert(device["name"].get<std::string>());
+  }
+  return names;
 }
 
 std::string_view ToString(CgroupDriver driver) {
@@ -67,8 +70,7 @@ std::string_view ToString(CgroupDriver driver) {
 }
 
 Result<CgroupDriver> CgroupDriverInStatus(const std::string& config) {
-  const json parsed =
-      json::parse(checkpoint::ToValidUtf8(config), nullptr, /*allow_exceptions=*/false);
+  const json parsed = Parsed(config);
   static const json::json_pointer kRuntimes("/containerd/runtimes");
   static const json::json_pointer kSystemdCgroup("/options/SystemdCgroup");
   static const json::json_pointer kType("/runtimeType");

@@ -21,14 +21,16 @@ struct ContainerSpec {
   int64_t cpu_period = 0;    // microseconds
   CpuSet cpus{};             // empty: none, or not known
   int64_t memory_limit = 0;  // bytes; -1: none
-  // Of the request with which it was created; nullopt: the runtime does not show it.
-  std::optional<std::set<std::string>> cdi_names{};
 };
 
 // From the entry `info` of a verbose ContainerStatus: a JSON object in which containerd and CRI-O
-// show the OCI spec as `runtimeSpec`. containerd also shows the request as `config`.
+// show the OCI spec as `runtimeSpec`.
 // Errors: kNotFound if it has no cgroup path; kInvalidArgument if that is not a path.
 Result<ContainerSpec> SpecInStatus(const std::string& info);
+
+// From the same entry: the CDI names of the request with which the container was created, which
+// containerd shows as `config`; nullopt: the runtime does not show it.
+std::optional<std::set<std::string>> CdiNamesInStatus(const std::string& info);
 
 // How cgroups of pods are made and named: by systemd, as slices, or directly.
 enum class CgroupDriver { kSystemd, kCgroupfs };

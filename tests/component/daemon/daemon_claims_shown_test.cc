@@ -138,6 +138,23 @@ TEST_F(DaemonClaimsShown, WithThePodUntilTheRuntimeShowsTheContainer) {
   EXPECT_TRUE(Eventually([&] { return Pods() == "app: " + device; })) << Pods();
 }
 
+// With CRI-O, the runtime would not show them again.
+TEST_F(DaemonClaimsShown, AChangeOfTheConfigurationKeepsThem) {
+  Start();
+  claims_.Prepare("p", {testing::ClaimsTree::Gpu("1")});
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  ASSERT_TRUE(Create(Run(pod), pod, Claiming(Pinned(2), "1")).status.ok());
+  runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::INTERNAL, "busy"});
+  Handover handover = daemon_->Leave();
+  handover.node = daemon_->node();
+  daemon_.reset();
+  auto next = Daemon::Start(DaemonOptions(), nullptr, std::move(handover));
+  ASSERT_TRUE(next.ok()) << next.error().Text();
+  daemon_ = *std::move(next);
+  const std::string shown = "app: default/gpus example.com/gpu1 on 1; ";
+  EXPECT_TRUE(Eventually([&] { return Pods() == shown; })) << Pods();
+}
+
 TEST_F(DaemonClaimsShown, FileThatCannotBeReadIsSaid) {
   Start();
   Prepare();

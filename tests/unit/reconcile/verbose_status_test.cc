@@ -45,10 +45,7 @@ TEST(VerboseStatus, HasTheCpuShareAndQuota) {
 // As containerd shows the request; the names are those of the fields in cri-api.
 TEST(VerboseStatus, HasTheCdiNamesIfItHasTheRequest) {
   const auto names_in = [](const std::string& config) {
-    const Result<ContainerSpec> spec =
-        SpecInStatus(R"({"runtimeSpec":{"linux":{"cgroupsPath":"/kubepods/pod1/abc"}})" + config);
-    EXPECT_TRUE(spec.ok()) << config;
-    return spec.ok() ? spec->cdi_names : std::nullopt;
+    return CdiNamesInStatus(R"({"runtimeSpec":{"linux":{"cgroupsPath":"../etc"}})" + config);
   };
   using Names = std::set<std::string>;
   const std::string config = R"(,"config":{"metadata":{"name":"app"})";
@@ -58,6 +55,11 @@ TEST(VerboseStatus, HasTheCdiNamesIfItHasTheRequest) {
   EXPECT_EQ(names_in("}"), std::nullopt);  // CRI-O
   EXPECT_EQ(names_in(config + R"(,"CDI_devices":[{"name":7}]}})"), std::nullopt);
   EXPECT_EQ(names_in(config + R"(,"CDI_devices":["a.com/g=1"]}})"), std::nullopt);
+  EXPECT_EQ(CdiNamesInStatus(R"({"config":{"metadata":{"name":"app"}}})"), Names())
+      << "without a cgroup";
+  for (const char* const info : {"", "{", "[]", "{}", R"({"config":7})"}) {
+    EXPECT_EQ(CdiNamesInStatus(info), std::nullopt) << info;
+  }
 }
 
 TEST(VerboseStatus, StatusWithoutCgroupIsNotFound) {
