@@ -97,6 +97,7 @@ v1::GetTopologyResponse ReportTopology(const ReportSources& sources,
   const auto snapshot = sources.allocation.snapshot();
   v1::GetTopologyResponse response;
   AddObject(sources, request, snapshot->state, pods, known, response);
+  response.set_pod_placements(request.pod_placements());
   if (request.pod_placements()) AddPlacements(sources, snapshot->state, known, response);
   response.set_version(VersionOf(response));
   return response;

@@ -13,6 +13,7 @@
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
 #include "control_fixture.h"
 #include "edge/allocation_outcome.h"
+#include "service/unary_server.h"
 
 namespace alignd::control {
 namespace {
@@ -190,6 +191,44 @@ TEST_F(TopologyServiceTest, HasKoordinatorsAnnotationsIfAskedForThem) {
                                              "--node-name", "worker-1", "--socket", socket()});
   EXPECT_EQ(printed.status, 0) << printed.err;
   EXPECT_EQ(json::parse(printed.out), json::parse(get().object()));
+}
+
+// Without the flag, no placements could as well mean that alignd does not know the request.
+TEST_F(TopologyServiceTest, SaysThatItReportsPlacementsIfAskedForThem) {
+  EXPECT_FALSE(Get().pod_placements());
+  v1::GetTopologyRequest request = RequestOf("", milliseconds(0));
+  request.set_pod_placements(true);
+  const auto answer = ControlClient(socket()).GetTopology(request);
+  ASSERT_TRUE(answer.ok()) << answer.error().Text();
+  EXPECT_TRUE(answer->pod_placements());
+  EXPECT_EQ(answer->placements_size(), 0);
+  // Nothing has changed since.
+  request.set_known_version(answer->version());
+  request.set_wait_ms(1);
+  EXPECT_TRUE(ControlClient(socket()).GetTopology(request).ok());
+}
+
+TEST_F(TopologyServiceTest, AnAligndWithoutTheMembersOfTheRequestIsRefused) {
+  server.reset();
+  auto old = service::UnaryServer::Start(services_.loop(), socket(),
+                                         {{kGetTopology, [](const service::Call& call) {
+                                             v1::GetTopologyResponse response;
+                                             response.set_version("1");
+                                             response.set_object("{}");
+                                             call.answer(response.SerializeAsString());
+                                           }}});
+  ASSERT_TRUE(old.ok()) << old.error().Text();
+  EXPECT_EQ(Get().object(), "{}");
+  v1::GetTopologyRequest request = RequestOf("", milliseconds(0));
+  request.set_pod_placements(true);
+  const auto placements = ControlClient(socket()).GetTopology(request);
+  ASSERT_FALSE(placements.ok());
+  EXPECT_NE(placements.error().remedy.find("--kai-numa-placement"), std::string::npos);
+  request.set_pod_placements(false);
+  request.set_koordinator_annotations(true);
+  const auto koordinator = ControlClient(socket()).GetTopology(request);
+  ASSERT_FALSE(koordinator.ok());
+  EXPECT_NE(koordinator.error().remedy.find("--koordinator-annotations"), std::string::npos);
 }
 
 // Never an object that looks as if nothing were assigned.
