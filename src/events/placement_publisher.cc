@@ -152,8 +152,9 @@ void PlacementPublisher::NoteAlignd(const Error* error) {
   if (!text.empty() && text != alignd_failure_) {
     spdlog::warn("PlacementNotPublished: alignd's assignments are not known: {}", text);
   }
-  if (text.empty() && !alignd_failure_.empty())
+  if (text.empty() && !alignd_failure_.empty()) {
     spdlog::info("alignd's assignments are known again");
+  }
   alignd_failure_ = text;
 }
 
