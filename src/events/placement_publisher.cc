@@ -20,11 +20,20 @@ std::string PathOf(const PodPlacement& placement) {
   return "/api/v1/namespaces/" + placement.name_space() + "/pods/" + placement.name() + "/status";
 }
 
-// With the UID, a later pod of the same name is not changed: the API server answers 409.
+// With the UID, a later pod of the same name is not changed.
 std::string BodyOf(const PodPlacement& placement) {
   const Json annotations = {{noderesourcetopology::kPlacementAnnotation, placement.value()}};
   const Json body = {{"metadata", {{"uid", placement.uid()}, {"annotations", annotations}}}};
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// There is no such pod, or the one of that name has another UID: it is a later pod, or the mirror
+// pod of a static pod. A change of the UID is a conflict (409), or invalid (422) with the name of
+// the field.
+// Source: kubernetes pkg/controller/controller_ref_manager.go, ReleasePod.
+bool IsAbsent(const ApiAnswer& answer) {
+  return answer.status == 404 || answer.status == 409 ||
+         (answer.status == 422 && answer.body.find("metadata.uid") != std::string::npos);
 }
 
 }  // namespace
@@ -104,7 +113,7 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Write(
     ++counts_.written;
     return std::nullopt;
   }
-  if (status == 404 || status == 409) {
+  if (IsAbsent(*answer)) {
     ++counts_.absent;
     return std::nullopt;
   }

@@ -119,15 +119,23 @@ TEST_F(PlacementPublisherTest, WritesAllAgainAfterAWhile) {
   EXPECT_EQ(TakeCalls(), Calls{kWeb});
 }
 
-// Another pod has the name (409), or none (404): nothing is wrong, and the others are written.
+// Another pod has the name (409 or 422), or none (404): nothing is wrong, and the others are
+// written.
 TEST_F(PlacementPublisherTest, APodThatHasGoneIsNoFailure) {
   Set("u1", "one");
   Set("u2", "two", "other");
-  answers_ = {{.status = 409, .body = "Conflict"}, {.status = 404, .body = "not found"}};
+  Set("u3", "three", "static");
+  const std::string immutable =
+      R"({"kind":"Status","reason":"Invalid","details":{"causes":[{"reason":"FieldValueInvalid",)"
+      R"("message":"Invalid value: \"u3\": field is immutable","field":"metadata.uid"}]},"code":422})";
+  answers_ = {{.status = 409, .body = "Conflict"},
+              {.status = 404, .body = "not found"},
+              {.status = 422, .body = immutable}};
   Step();
   Step();
-  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther}));
-  EXPECT_EQ(publisher_.counts().absent, 2U);
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther, "/api/v1/namespaces/ns/pods/static/status"}));
+  EXPECT_EQ(publisher_.counts().absent, 3U);
+  EXPECT_EQ(publisher_.counts().refused, 0U);
   EXPECT_EQ(publisher_.counts().failures, 0U);
 }
 
