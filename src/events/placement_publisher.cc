@@ -22,7 +22,9 @@ std::string PathOf(const PodPlacement& placement) {
 
 // With the UID, a later pod of the same name is not changed.
 std::string BodyOf(const PodPlacement& placement) {
-  const Json annotations = {{noderesourcetopology::kPlacementAnnotation, placement.value()}};
+  // null deletes it.
+  const Json value = placement.value().empty() ? Json() : Json(placement.value());
+  const Json annotations = {{noderesourcetopology::kPlacementAnnotation, value}};
   const Json body = {{"metadata", {{"uid", placement.uid()}, {"annotations", annotations}}}};
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -67,9 +69,11 @@ void PlacementPublisher::Take(const control::v1::GetTopologyResponse& answer) {
     wanted_[placement.uid()] = placement;
   }
   std::erase_if(written_, [&](const auto& entry) { return !wanted_.contains(entry.first); });
+  std::erase_if(annotated_, [&](const std::string& uid) { return !wanted_.contains(uid); });
 }
 
 bool PlacementPublisher::IsWritten(const std::string& uid, const PodPlacement& placement) const {
+  if (placement.value().empty()) return !annotated_.contains(uid);
   const auto written = written_.find(uid);
   return written != written_.end() && written->second == placement.value();
 }
@@ -95,11 +99,13 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Round(Clock::time
   }
   for (const auto& [uid, placement] : wanted_) {
     if (IsWritten(uid, placement)) continue;
+    annotated_.insert(uid);  // also if the call fails: it may have been written all the same
     if (std::optional<Failure> failure = Write(*call_, placement)) {
       call_.reset();  // a token may have expired: the file has the next one
       return failure;
     }
     written_[uid] = placement.value();
+    if (placement.value().empty()) annotated_.erase(uid);
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <future>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -206,6 +207,33 @@ TEST_F(TopologyServiceTest, SaysThatItReportsPlacementsIfAskedForThem) {
   request.set_known_version(answer->version());
   request.set_wait_ms(1);
   EXPECT_TRUE(ControlClient(socket()).GetTopology(request).ok());
+}
+
+TEST_F(TopologyServiceTest, ReportsPodsThatRunAndHaveNothingOnAZone) {
+  v1::GetTopologyRequest request = RequestOf("", milliseconds(0));
+  request.set_pod_placements(true);
+  const auto values = [&] {
+    std::map<std::string, std::string> by_name;
+    const auto answer = ControlClient(socket()).GetTopology(request);
+    if (!answer.ok()) ADD_FAILURE() << answer.error().Text();
+    if (!answer.ok()) return by_name;
+    for (const v1::PodPlacement& placement : answer->placements()) {
+      by_name[placement.name_space() + "/" + placement.name()] = placement.value();
+    }
+    return by_name;
+  };
+  SetPods({{.uid = "known-to-runtime",
+            .name = "name-of-runtime",
+            .name_space = "default",
+            .containers = {"app"}}});
+  const std::map<std::string, std::string> expected = {{"default/name-of-runtime", ""}};
+  EXPECT_EQ(values(), expected);
+  world.Admit(testing::AppPod("known-to-runtime", 2));
+  EXPECT_NE(values()["default/name-of-runtime"].find("\"cpu\":\"2\""), std::string::npos);
+  // Neither runs nor has anything.
+  ASSERT_TRUE(world.Release("known-to-runtime").ok());
+  SetPods({});
+  EXPECT_EQ(values().size(), 0U);
 }
 
 TEST_F(TopologyServiceTest, AnAligndWithoutTheMembersOfTheRequestIsRefused) {
