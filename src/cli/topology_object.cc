@@ -83,8 +83,9 @@ Result<std::string> TopologyObject(const ObjectOptions& options) {
     }
     return error;
   }
-  if (!answer->left_out().empty())
+  if (!answer->left_out().empty()) {
     return Error{ErrorCode::kInvalidArgument, answer->left_out(), {}};
+  }
   return answer->object();
 }
 

@@ -132,11 +132,15 @@ Result<v1::GetTopologyResponse> ControlClient::GetTopology(
   const grpc::Status status =
       rpc::CallUnaryAndWait(*channel, &context, kGetTopology, request, &response);
   if (!status.ok()) return Explained(status, endpoint_, option_);
-  // An alignd of before does not know the member of the request.
+  // An alignd of before does not know the members of the request.
   if (request.koordinator_annotations() && !response.koordinator_annotations() &&
       response.left_out().empty()) {
     return Error{ErrorCode::kInvalidArgument, "this alignd makes no annotations of Koordinator",
                  "update alignd, or leave --koordinator-annotations out"};
+  }
+  if (request.pod_placements() && !response.pod_placements()) {
+    return Error{ErrorCode::kInvalidArgument, "this alignd does not report what each pod has",
+                 "update alignd, or leave --kai-numa-placement out"};
   }
   return response;
 }

@@ -1,7 +1,9 @@
 #include "control/topology_service.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "alignd/noderesourcetopology/object.h"
@@ -63,7 +65,13 @@ void AddObject(const ReportSources& sources, const v1::GetTopologyRequest& reque
 void AddPlacements(const ReportSources& sources, const admission::NodeState& state,
                    const noderesourcetopology::KnownPods& known,
                    v1::GetTopologyResponse& response) {
-  for (const auto& [uid, value] : noderesourcetopology::PodPlacements(sources.node, state)) {
+  std::map<std::string, std::string> placements =
+      noderesourcetopology::PodPlacements(sources.node, state);
+  // A pod can lose what it had, and go on: its annotation is out of date.
+  if (sources.running) {
+    for (const auto& pod : sources.running({})) placements.try_emplace(pod.uid);
+  }
+  for (const auto& [uid, value] : placements) {
     const auto pod = known.find(uid);
     if (pod == known.end() || pod->second.name.empty()) continue;
     v1::PodPlacement& placement = *response.add_placements();
@@ -97,6 +105,7 @@ v1::GetTopologyResponse ReportTopology(const ReportSources& sources,
   const auto snapshot = sources.allocation.snapshot();
   v1::GetTopologyResponse response;
   AddObject(sources, request, snapshot->state, pods, known, response);
+  response.set_pod_placements(request.pod_placements());
   if (request.pod_placements()) AddPlacements(sources, snapshot->state, known, response);
   response.set_version(VersionOf(response));
   return response;

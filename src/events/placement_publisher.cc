@@ -20,11 +20,22 @@ std::string PathOf(const PodPlacement& placement) {
   return "/api/v1/namespaces/" + placement.name_space() + "/pods/" + placement.name() + "/status";
 }
 
-// With the UID, a later pod of the same name is not changed: the API server answers 409.
+// With the UID, a later pod of the same name is not changed.
 std::string BodyOf(const PodPlacement& placement) {
-  const Json annotations = {{noderesourcetopology::kPlacementAnnotation, placement.value()}};
+  // null deletes it.
+  const Json value = placement.value().empty() ? Json() : Json(placement.value());
+  const Json annotations = {{noderesourcetopology::kPlacementAnnotation, value}};
   const Json body = {{"metadata", {{"uid", placement.uid()}, {"annotations", annotations}}}};
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// There is no such pod, or the one of that name has another UID: it is a later pod, or the mirror
+// pod of a static pod. A change of the UID is a conflict (409), or invalid (422) with the name of
+// the field.
+// Source: kubernetes pkg/controller/controller_ref_manager.go, ReleasePod.
+bool IsAbsent(const ApiAnswer& answer) {
+  return answer.status == 404 || answer.status == 409 ||
+         (answer.status == 422 && answer.body.find("metadata.uid") != std::string::npos);
 }
 
 }  // namespace
@@ -58,9 +69,11 @@ void PlacementPublisher::Take(const control::v1::GetTopologyResponse& answer) {
     wanted_[placement.uid()] = placement;
   }
   std::erase_if(written_, [&](const auto& entry) { return !wanted_.contains(entry.first); });
+  std::erase_if(annotated_, [&](const std::string& uid) { return !wanted_.contains(uid); });
 }
 
 bool PlacementPublisher::IsWritten(const std::string& uid, const PodPlacement& placement) const {
+  if (placement.value().empty()) return !annotated_.contains(uid);
   const auto written = written_.find(uid);
   return written != written_.end() && written->second == placement.value();
 }
@@ -86,11 +99,13 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Round(Clock::time
   }
   for (const auto& [uid, placement] : wanted_) {
     if (IsWritten(uid, placement)) continue;
+    annotated_.insert(uid);  // also if the call fails: it may have been written all the same
     if (std::optional<Failure> failure = Write(*call_, placement)) {
       call_.reset();  // a token may have expired: the file has the next one
       return failure;
     }
     written_[uid] = placement.value();
+    if (placement.value().empty()) annotated_.erase(uid);
   }
   return std::nullopt;
 }
@@ -104,7 +119,7 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Write(
     ++counts_.written;
     return std::nullopt;
   }
-  if (status == 404 || status == 409) {
+  if (IsAbsent(*answer)) {
     ++counts_.absent;
     return std::nullopt;
   }
@@ -152,8 +167,9 @@ void PlacementPublisher::NoteAlignd(const Error* error) {
   if (!text.empty() && text != alignd_failure_) {
     spdlog::warn("PlacementNotPublished: alignd's assignments are not known: {}", text);
   }
-  if (text.empty() && !alignd_failure_.empty())
+  if (text.empty() && !alignd_failure_.empty()) {
     spdlog::info("alignd's assignments are known again");
+  }
   alignd_failure_ = text;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "alignd/base/result.h"
@@ -86,6 +87,8 @@ class PlacementPublisher {
   std::string version_;                         // of `wanted_`; empty: alignd has not answered yet
   Placements wanted_;                           // alignd's newest ones
   std::map<std::string, std::string> written_;  // by UID: the value that the pod has
+  // The UIDs of running pods that may have the annotation, as far as it was written here.
+  std::set<std::string> annotated_;
   std::optional<ApiCall> call_;
   Clock::time_point connected_{};
   Clock::time_point check_at_{};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "alignd/noderesourcetopology/object.h"
@@ -56,6 +58,66 @@ Json OwnAnnotationsIn(const Json& object) {
   return own;
 }
 
+// In bytes, as the API server counts them.
+size_t SizeOf(const Json& annotations) {
+  size_t bytes = 0;
+  for (const auto& [name, value] : annotations.items()) {
+    bytes += name.size() + (value.is_string() ? value.get_ref<const std::string&>().size() : 0);
+  }
+  return bytes;
+}
+
+// Those that alignd does not replace.
+Json AnnotationsOfOthers(const Json& object) {
+  Json annotations = ObjectIn(ObjectIn(object, "metadata"), "annotations");
+  for (const std::string& name : OwnAnnotations(object)) annotations.erase(name);
+  return annotations;
+}
+
+// Deletes the attribute and gives its value; null: there is none.
+Json TakeAttribute(Json& of, const char* name) {
+  const auto attributes = of.find("attributes");
+  if (attributes == of.end() || !attributes->is_array()) return {};
+  Json value = AttributeOf(of, name);
+  std::erase_if(attributes->get_ref<Json::array_t&>(),
+                [name](const Json& attribute) { return FieldOf(attribute, "name") == name; });
+  if (attributes->empty()) of.erase(attributes);
+  return value;
+}
+
+// nullopt: it is no amount.
+std::optional<Quantity> AmountIn(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const Result<Quantity> amount = Quantity::Parse(value.get<std::string>());
+  return amount.ok() ? std::optional(*amount) : std::nullopt;
+}
+
+// The object as alignd makes it without the option: also without reserved CPUs in what is
+// allocatable, which Koordinator subtracts by an annotation.
+Json WithoutKoordinator(Json object) {
+  Json metadata = ObjectIn(object, "metadata");
+  Json annotations = ObjectIn(metadata, "annotations");
+  for (const char* const name : noderesourcetopology::kKoordinatorAnnotations) {
+    annotations.erase(name);
+  }
+  metadata.erase("annotations");
+  if (!annotations.empty()) metadata["annotations"] = annotations;
+  object["metadata"] = metadata;
+  TakeAttribute(object, noderesourcetopology::kKoordinatorAttribute);
+  if (!object.contains("zones")) return object;
+  for (Json& zone : object["zones"]) {
+    const auto reserved =
+        AmountIn(TakeAttribute(zone, noderesourcetopology::kReservedCpusAttribute));
+    if (!reserved || !zone.contains("resources")) continue;
+    for (Json& resource : zone["resources"]) {
+      const std::optional<Quantity> amount = AmountIn(FieldOf(resource, "allocatable"));
+      if (FieldOf(resource, "name") != "cpu" || !amount) continue;
+      resource["allocatable"] = (*amount - *reserved).ToString();
+    }
+  }
+  return object;
+}
+
 Error NoObject(const std::string& whose) {
   return {ErrorCode::kCorrupt, "the topology object of " + whose + " is no object",
           "use the alignd-events of the same version as alignd"};
@@ -97,16 +159,32 @@ Result<std::string> ReplacementOf(const std::string& wanted, const std::string& 
   if (!own.is_object()) return NoObject("alignd");
   Json body = Parsed(existing);
   if (ObjectIn(body, "metadata").empty()) return NoObject("the API server");
-  const std::vector<std::string> replaced = OwnAnnotations(body);
+  Json annotations = AnnotationsOfOthers(body);
   for (const char* const field : kOwnFields) body[field] = FieldOf(own, field);
   Json& metadata = body["metadata"];
   metadata.erase("managedFields");
-  Json annotations = ObjectIn(metadata, "annotations");
-  for (const std::string& name : replaced) annotations.erase(name);
   annotations.update(OwnAnnotationsIn(own));
   metadata["annotations"] = annotations;
   AddOwner(node, metadata);
   return TextOf(body);
+}
+
+Writable WritableBeside(const std::string& wanted, const std::string& existing) {
+  const Json object = Parsed(wanted);
+  if (AttributeOf(object, noderesourcetopology::kKoordinatorAttribute).is_null()) {
+    return {wanted, {}};
+  }
+  const Json others = AnnotationsOfOthers(Parsed(existing));
+  Json all = others;
+  all.update(OwnAnnotationsIn(object));
+  const size_t bytes = SizeOf(all);
+  if (bytes <= noderesourcetopology::kMaxAnnotationBytes) return {wanted, {}};
+  return {TextOf(WithoutKoordinator(object)),
+          "they and the annotations of others, of " + std::to_string(SizeOf(others)) +
+              " bytes, would have " + std::to_string(bytes) + " bytes, and the API server takes " +
+              std::to_string(noderesourcetopology::kMaxAnnotationBytes) +
+              "; remove annotations of others from the NodeResourceTopology, or "
+              "leave --koordinator-annotations out"};
 }
 
 bool SaysTheSame(const std::string& one, const std::string& other) {

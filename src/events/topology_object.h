@@ -22,6 +22,15 @@ Result<std::string> CreationOf(const std::string& wanted, const std::string& nod
 Result<std::string> ReplacementOf(const std::string& wanted, const std::string& existing,
                                   const std::string& node = {});
 
+// The wanted object as it can be written beside what others have written.
+struct Writable {
+  std::string object;
+  // Why it is as alignd makes it without annotations for Koordinator: those of `wanted` and those
+  // of others in `existing` are more than the API server takes. Empty: it is `wanted`.
+  std::string left_out;
+};
+Writable WritableBeside(const std::string& wanted, const std::string& existing);
+
 // Whether a Node is among its owners.
 bool HasNodeAsOwner(const std::string& object);
 

@@ -34,7 +34,7 @@ milliseconds TopologyPublisher::Step() {
   if (answer.ok() && !answer->object().empty()) {
     wanted_ = answer->object();
     version_ = answer->version();
-    NoteLeftOut(answer->left_out());
+    not_made_ = answer->left_out();
   }
   if (const Clock::time_point now = now_(); IsDue(now)) Write(now);
   if (const Clock::time_point now = now_(); mark_at_ && now >= *mark_at_) MarkNode(now);
@@ -116,6 +116,7 @@ TopologyPublisher::Attempt TopologyPublisher::ReadNode(const ApiCall& call, std:
 TopologyPublisher::Attempt TopologyPublisher::Create(const ApiCall& call, bool& done) {
   std::string node;
   if (Attempt failed = ReadNode(call, node)) return failed;
+  NoteLeftOut(not_made_);
   const Result<std::string> body = CreationOf(wanted_, node);
   if (!body.ok()) return Failure{.error = body.error()};
   std::string before = std::exchange(previous_, {});
@@ -144,13 +145,15 @@ TopologyPublisher::Attempt TopologyPublisher::Replace(const ApiCall& call, bool&
   if (now_() >= ask_for_owner_at_ && !HasNodeAsOwner(existing_)) {
     if (Attempt failed = ReadNode(call, node)) return failed;
   }
-  if (node.empty() && SaysTheSame(wanted_, existing_)) {
+  const Writable writable = WritableBeside(wanted_, existing_);
+  NoteLeftOut(writable.left_out.empty() ? not_made_ : writable.left_out);
+  if (node.empty() && SaysTheSame(writable.object, existing_)) {
     written_ = wanted_;
     previous_ = existing_;
     done = true;
     return std::nullopt;
   }
-  const Result<std::string> body = ReplacementOf(wanted_, existing_, node);
+  const Result<std::string> body = ReplacementOf(writable.object, existing_, node);
   if (!body.ok()) return Failure{.error = body.error()};
   // After a failure, it may have been written all the same.
   existing_.clear();

@@ -112,7 +112,8 @@ class TopologyPublisher {
   std::chrono::seconds pause_ = kFirstPause;
   std::string failure_;         // the last one, which is not over; empty: none
   std::string alignd_failure_;  // likewise
-  std::string left_out_;        // why `wanted_` is without Koordinator's annotations
+  std::string not_made_;        // why `wanted_` is without Koordinator's annotations
+  std::string left_out_;        // why the object in the cluster is without them
   bool has_named_foreign_ = false;
   bool wakes_scheduler_ = false;
   Clock::time_point written_at_{};

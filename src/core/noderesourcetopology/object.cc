@@ -219,8 +219,9 @@ std::string ObjectJson(const std::string& name, const admission::Node& node,
   object["topologyPolicies"] = DeprecatedPolicies(node.topology);
   const std::optional<FreeCores> cores = FreeCoresOf(node, state);
   object["attributes"] = Attributes(node, groups, DeviceGroups(node, state), cores, fingerprint);
-  if (!koordinator.empty())
+  if (!koordinator.empty()) {
     object["attributes"].push_back(Attribute(kKoordinatorAttribute, "true"));
+  }
   object["zones"] = OrderedJson::array();
   const std::map<int, Backing> backing = BackingOf(node, state);
   for (Zone& zone : Zones(node, state)) {

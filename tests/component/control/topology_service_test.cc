@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <future>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
 #include "control_fixture.h"
 #include "edge/allocation_outcome.h"
+#include "service/unary_server.h"
 
 namespace alignd::control {
 namespace {
@@ -190,6 +192,71 @@ TEST_F(TopologyServiceTest, HasKoordinatorsAnnotationsIfAskedForThem) {
                                              "--node-name", "worker-1", "--socket", socket()});
   EXPECT_EQ(printed.status, 0) << printed.err;
   EXPECT_EQ(json::parse(printed.out), json::parse(get().object()));
+}
+
+// Without the flag, no placements could as well mean that alignd does not know the request.
+TEST_F(TopologyServiceTest, SaysThatItReportsPlacementsIfAskedForThem) {
+  EXPECT_FALSE(Get().pod_placements());
+  v1::GetTopologyRequest request = RequestOf("", milliseconds(0));
+  request.set_pod_placements(true);
+  const auto answer = ControlClient(socket()).GetTopology(request);
+  ASSERT_TRUE(answer.ok()) << answer.error().Text();
+  EXPECT_TRUE(answer->pod_placements());
+  EXPECT_EQ(answer->placements_size(), 0);
+  // Nothing has changed since.
+  request.set_known_version(answer->version());
+  request.set_wait_ms(1);
+  EXPECT_TRUE(ControlClient(socket()).GetTopology(request).ok());
+}
+
+TEST_F(TopologyServiceTest, ReportsPodsThatRunAndHaveNothingOnAZone) {
+  v1::GetTopologyRequest request = RequestOf("", milliseconds(0));
+  request.set_pod_placements(true);
+  const auto values = [&] {
+    std::map<std::string, std::string> by_name;
+    const auto answer = ControlClient(socket()).GetTopology(request);
+    if (!answer.ok()) ADD_FAILURE() << answer.error().Text();
+    if (!answer.ok()) return by_name;
+    for (const v1::PodPlacement& placement : answer->placements()) {
+      by_name[placement.name_space() + "/" + placement.name()] = placement.value();
+    }
+    return by_name;
+  };
+  SetPods({{.uid = "known-to-runtime",
+            .name = "name-of-runtime",
+            .name_space = "default",
+            .containers = {"app"}}});
+  const std::map<std::string, std::string> expected = {{"default/name-of-runtime", ""}};
+  EXPECT_EQ(values(), expected);
+  world.Admit(testing::AppPod("known-to-runtime", 2));
+  EXPECT_NE(values()["default/name-of-runtime"].find("\"cpu\":\"2\""), std::string::npos);
+  // Neither runs nor has anything.
+  ASSERT_TRUE(world.Release("known-to-runtime").ok());
+  SetPods({});
+  EXPECT_EQ(values().size(), 0U);
+}
+
+TEST_F(TopologyServiceTest, AnAligndWithoutTheMembersOfTheRequestIsRefused) {
+  server.reset();
+  auto old = service::UnaryServer::Start(services_.loop(), socket(),
+                                         {{kGetTopology, [](const service::Call& call) {
+                                             v1::GetTopologyResponse response;
+                                             response.set_version("1");
+                                             response.set_object("{}");
+                                             call.answer(response.SerializeAsString());
+                                           }}});
+  ASSERT_TRUE(old.ok()) << old.error().Text();
+  EXPECT_EQ(Get().object(), "{}");
+  v1::GetTopologyRequest request = RequestOf("", milliseconds(0));
+  request.set_pod_placements(true);
+  const auto placements = ControlClient(socket()).GetTopology(request);
+  ASSERT_FALSE(placements.ok());
+  EXPECT_NE(placements.error().remedy.find("--kai-numa-placement"), std::string::npos);
+  request.set_pod_placements(false);
+  request.set_koordinator_annotations(true);
+  const auto koordinator = ControlClient(socket()).GetTopology(request);
+  ASSERT_FALSE(koordinator.ok());
+  EXPECT_NE(koordinator.error().remedy.find("--koordinator-annotations"), std::string::npos);
 }
 
 // Never an object that looks as if nothing were assigned.

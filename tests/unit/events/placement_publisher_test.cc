@@ -108,6 +108,52 @@ TEST_F(PlacementPublisherTest, WritesEachPodOnceUntilItsPlacementChanges) {
   EXPECT_EQ(publisher_.counts().written, 3U);
 }
 
+// What a scheduler would count is not there anymore.
+TEST_F(PlacementPublisherTest, DeletesTheAnnotationOfARunningPodOnce) {
+  Set("u1", "one");
+  Set("u2", "", "other");  // has never had anything
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{kWeb});
+  Pass(PlacementPublisher::kBetweenChecks + seconds(30));
+  EXPECT_EQ(TakeCalls(), Calls{kWeb});
+  placements_.clear();
+  Set("u1", "");
+  Set("u2", "", "other");
+  // The API server may have done what it did not answer.
+  answers_ = {{.status = -1}};
+  Pass(seconds(30));
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kWeb}));
+  const Json expected = {{"metadata", {{"uid", "u1"}, {"annotations", {{kName, nullptr}}}}}};
+  EXPECT_EQ(pods_[kWeb], expected);
+  Pass(PlacementPublisher::kBetweenChecks + seconds(30));
+  EXPECT_EQ(TakeCalls(), Calls{});
+  // It has something again.
+  placements_.clear();
+  Set("u1", "one");
+  Step();
+  EXPECT_EQ(pods_[kWeb]["metadata"]["annotations"][kName], "one");
+}
+
+// The check in between does not forget that the annotation is there.
+TEST_F(PlacementPublisherTest, DeletesTheAnnotationAlsoAfterALongFailure) {
+  Set("u1", "one");
+  Step();
+  placements_.clear();
+  Set("u1", "");
+  answers_ = {{.status = 503, .retry_after = seconds(300)}, {.status = 503}};
+  Pass(PlacementPublisher::kBetweenChecks + seconds(60));
+  EXPECT_EQ(pods_[kWeb]["metadata"]["annotations"][kName], nullptr);
+}
+
+TEST_F(PlacementPublisherTest, LeavesTheAnnotationOfAPodThatHasEnded) {
+  Set("u1", "one");
+  Step();
+  placements_.clear();
+  version_ += "+";
+  Pass(PlacementPublisher::kBetweenChecks);
+  EXPECT_EQ(TakeCalls(), Calls{kWeb});
+}
+
 // Others may have changed the annotation.
 TEST_F(PlacementPublisherTest, WritesAllAgainAfterAWhile) {
   Set("u1", "one");
@@ -119,15 +165,23 @@ TEST_F(PlacementPublisherTest, WritesAllAgainAfterAWhile) {
   EXPECT_EQ(TakeCalls(), Calls{kWeb});
 }
 
-// Another pod has the name (409), or none (404): nothing is wrong, and the others are written.
+// Another pod has the name (409 or 422), or none (404): nothing is wrong, and the others are
+// written.
 TEST_F(PlacementPublisherTest, APodThatHasGoneIsNoFailure) {
   Set("u1", "one");
   Set("u2", "two", "other");
-  answers_ = {{.status = 409, .body = "Conflict"}, {.status = 404, .body = "not found"}};
+  Set("u3", "three", "static");
+  const std::string immutable =
+      R"({"kind":"Status","reason":"Invalid","details":{"causes":[{"reason":"FieldValueInvalid",)"
+      R"("message":"Invalid value: \"u3\": field is immutable","field":"metadata.uid"}]},"code":422})";
+  answers_ = {{.status = 409, .body = "Conflict"},
+              {.status = 404, .body = "not found"},
+              {.status = 422, .body = immutable}};
   Step();
   Step();
-  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther}));
-  EXPECT_EQ(publisher_.counts().absent, 2U);
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther, "/api/v1/namespaces/ns/pods/static/status"}));
+  EXPECT_EQ(publisher_.counts().absent, 3U);
+  EXPECT_EQ(publisher_.counts().refused, 0U);
   EXPECT_EQ(publisher_.counts().failures, 0U);
 }
 

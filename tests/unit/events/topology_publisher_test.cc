@@ -224,6 +224,37 @@ TEST_F(TopologyPublisherTest, KeepsItsAnnotationsForKoordinatorUpToDate) {
   EXPECT_EQ(stored_["metadata"]["annotations"]["node.koordinator.sh/cpu-basic-info"], "koordlet");
 }
 
+// The API server would refuse the whole object, and schedulers would decide by an old one.
+TEST_F(TopologyPublisherTest, LeavesItsAnnotationsForKoordinatorOutBesideLargeOnesOfOthers) {
+  const auto allocs = [&] {
+    return stored_["metadata"]["annotations"].value("node.koordinator.sh/pod-cpu-allocs", "none");
+  };
+  const std::string of_alignd(size_t{240} << 10, 'a');
+  Change(WithKoordinator(TopologyWith("3"), of_alignd));
+  Step();
+  EXPECT_EQ(allocs(), of_alignd);
+  WriteForeign(
+      {{"metadata", {{"annotations", {{"example.com/large", std::string(15 << 10, 'x')}}}}}});
+  Change(WithKoordinator(TopologyWith("2"), of_alignd + "2"));
+  Pass(TopologyPublisher::kBetweenChecks + seconds(30));
+  EXPECT_EQ(AvailableInCluster(), "2");
+  EXPECT_EQ(allocs(), of_alignd + "2");  // they still fit
+  WriteForeign(
+      {{"metadata", {{"annotations", {{"example.com/large", std::string(16 << 10, 'x')}}}}}});
+  Change(WithKoordinator(TopologyWith("1"), of_alignd));
+  Pass(TopologyPublisher::kBetweenChecks + seconds(30));
+  EXPECT_EQ(AvailableInCluster(), "1");
+  EXPECT_EQ(allocs(), "none");
+  const uint64_t written = publisher_.counts().written;
+  Pass(TopologyPublisher::kBetweenChecks + seconds(30));
+  EXPECT_EQ(publisher_.counts().written, written);  // it is as it is to be
+  EXPECT_EQ(publisher_.counts().foreign, 0U);
+  EXPECT_EQ(publisher_.counts().failures, 0U);
+  WriteForeign({{"metadata", {{"annotations", {{"example.com/large", nullptr}}}}}});
+  Pass(TopologyPublisher::kBetweenChecks + seconds(30));
+  EXPECT_EQ(allocs(), of_alignd);
+}
+
 TEST_F(TopologyPublisherTest, LeavesTheAnnotationsOfKoordletAlone) {
   Step();
   WriteForeign(
