@@ -161,8 +161,12 @@ int main(int argc, char** argv) {
       return of_cluster() + (leadership != nullptr ? leadership->MetricsPage() : "");
     };
   }
-  auto server = extender::ExtenderServer::Start(options->listen, options->tls, extender,
-                                                more_metrics, permits);
+  // Longer than changes need from the API server to the nodes that decide.
+  constexpr std::chrono::milliseconds kSettle{150};
+  const bool has_cluster = options->sources.nodes.empty();
+  auto server = extender::ExtenderServer::Start(
+      options->listen, options->tls, extender, more_metrics, permits,
+      has_cluster ? kSettle : std::chrono::milliseconds(0));
   if (!server.ok()) {
     spdlog::error("{}", server.error().Text());
     return EXIT_FAILURE;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -139,11 +140,13 @@ class ExtenderPool final : public httplib::TaskQueue {
 class HttpExtender final : public ExtenderServer {
  public:
   HttpExtender(std::unique_ptr<httplib::Server> server, Extender& extender,
-               std::function<std::string()> more_metrics, Permits permits)
+               std::function<std::string()> more_metrics, Permits permits,
+               std::chrono::milliseconds settle)
       : server_(std::move(server)),
         extender_(extender),
         more_metrics_(std::move(more_metrics)),
-        permits_(permits ? std::move(permits) : []() -> Result<uint64_t> { return 0; }) {
+        permits_(permits ? std::move(permits) : []() -> Result<uint64_t> { return 0; }),
+        settle_(settle) {
     server_->new_task_queue = [] { return new ExtenderPool; };
     server_->set_payload_max_length(kMaxRequestBytes);
     server_->set_keep_alive_timeout(kIdleSeconds);
@@ -260,8 +263,13 @@ class HttpExtender final : public ExtenderServer {
       outcome = CallOutcome::kNotLeader;
       return FilterError(permitted.error());
     }
-    const Result<Extender::Filtered> filtered =
+    Result<Extender::Filtered> filtered =
         extender_.Filter(request->pod, request->names, ServerClock::now());
+    const bool is_refused = filtered.ok() && filtered->nodes.empty() && !request->names.empty();
+    if (is_refused && settle_.count() > 0) {
+      std::this_thread::sleep_for(settle_);
+      filtered = extender_.Filter(request->pod, request->names, ServerClock::now());
+    }
     if (!filtered.ok()) {
       outcome = CallOutcome::kNoNodes;
       return FilterError(filtered.error());
@@ -304,6 +312,7 @@ class HttpExtender final : public ExtenderServer {
   Extender& extender_;
   const std::function<std::string()> more_metrics_;
   const Permits permits_;
+  const std::chrono::milliseconds settle_;
   Mutex parsing_;
   CallCounts counts_;
   uint16_t port_ = 0;
@@ -314,7 +323,7 @@ class HttpExtender final : public ExtenderServer {
 
 Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(
     const metrics::ListenAddress& address, const TlsFiles& tls, Extender& extender,
-    std::function<std::string()> more_metrics, Permits permits) {
+    std::function<std::string()> more_metrics, Permits permits, std::chrono::milliseconds settle) {
   std::unique_ptr<httplib::Server> http;
   if (tls.certificate.empty()) {
     http = std::make_unique<httplib::Server>();
@@ -333,7 +342,7 @@ Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(
                  "give PEM files of one certificate and its key that this user can read"};
   }
   auto server = std::make_unique<HttpExtender>(std::move(http), extender, std::move(more_metrics),
-                                               std::move(permits));
+                                               std::move(permits), settle);
   if (!server->Listen(address)) {
     return Error{ErrorCode::kUnavailable, "listen on " + address.ToString() + ": failed",
                  "give another address with --listen, or end the program that has it"};

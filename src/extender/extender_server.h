@@ -31,12 +31,15 @@ class ExtenderServer {
   using Permits = std::function<Result<uint64_t>()>;
 
   // Listens. `extender` outlives the server, and what the functions use does. `more_metrics` gives
-  // further families of /metrics. Without `permits`, all calls are answered.
+  // further families of /metrics. Without `permits`, all calls are answered. Before a pod is
+  // refused by all nodes, the changes of `settle` are awaited, and it is decided again:
+  // kube-scheduler asks as soon as it has heard of a change, and then not again for minutes.
   // Errors: kUnavailable if the address cannot be used; kInvalidArgument: a certificate or key that
   // cannot be read.
   static Result<std::unique_ptr<ExtenderServer>> Start(
       const metrics::ListenAddress& address, const TlsFiles& tls, Extender& extender,
-      std::function<std::string()> more_metrics = {}, Permits permits = {});
+      std::function<std::string()> more_metrics = {}, Permits permits = {},
+      std::chrono::milliseconds settle = {});
   virtual ~ExtenderServer() = default;
 
   virtual uint16_t port() const = 0;

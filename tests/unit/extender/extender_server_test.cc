@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,6 +80,34 @@ class ExtenderOverHttp : public ::testing::Test {
   Extender extender_{{}};
   std::unique_ptr<ExtenderServer> server_;
 };
+
+// kube-scheduler asks as soon as it hears of a change, and before this program has heard of it.
+TEST(ExtenderServer, ARefusalWaitsForTheNextChanges) {
+  const auto node = [](const std::string& config) {
+    placement::FleetNode made;
+    made.name = "w1";
+    made.input = {{MakeMachine("numa:2 core:4"), {}, {}}, {}, {}, {}, {}};
+    made.config = config;
+    return made;
+  };
+  Extender extender({});
+  extender.SetNodes(std::vector<placement::FleetNode>{node(
+                        R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0-6"})")},
+                    Extender::Clock::now());
+  const auto server =
+      ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender, {}, {}, std::chrono::seconds(3));
+  ASSERT_TRUE(server.ok()) << server.error().Text();
+  const uint16_t port = (*server)->port();
+  auto asked = std::async(std::launch::async,
+                          [port] { return PostTo(port, "/filter", ArgsFor("a", "2")).body; });
+  std::this_thread::sleep_for(300ms);
+  extender.SetNodes(std::vector<placement::FleetNode>{node(
+                        R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0"})")},
+                    Extender::Clock::now());
+  EXPECT_NE(asked.get().find(R"("NodeNames":["w1"])"), std::string::npos);
+  EXPECT_NE(PostTo(port, "/filter", ArgsFor("b", "100")).body.find(R"("NodeNames":[])"),
+            std::string::npos);
+}
 
 TEST_F(ExtenderOverHttp, AnswersWithTheNodesOfFilesThatChange) {
   ASSERT_NE(server_, nullptr);
