@@ -62,7 +62,7 @@ TEST(CommandLine, NamesTheUnknownWordAndNamesLikeIt) {
       {{std::string(10'000, 's')}, "alignctl: unknown command: " + std::string(10'000, 's')},
       {{"bypass", "offf"}, "alignctl bypass: unknown command: offf; did you mean off?"},
       {{"bypass"}, "alignctl bypass: a command is missing: on, off, status"},
-      {{"watch", "-o", "json"}, "alignctl watch: unknown option: -o"},
+      {{"bypass", "on", "-o", "json"}, "alignctl bypass on: unknown option: -o"},
       {{"status", "--soket=unix:///x"},
        "alignctl status: unknown option: --soket; did you mean --socket?"},
       {{"fit", "--filenam", "x"},
