@@ -55,7 +55,7 @@ TEST(ParseConfigText, AValueGivenBesideTheFileIsNotBlamedOnIt) {
 TEST(ReadConfigFile, ErrorsNameTheFile) {
   const FakeTree tree{{"empty", ""},
                       {"yaml", "a: [1"},
-                      {"json", "{\"a\":}"},
+                      {"json", "{\"a\" 1}"},
                       {"field", "cpuManagerPolicy: dynamic"},
                       {"quotes", "cpuManagerPolicyOptions:\n  full-pcpus-only: true\n"},
                       {"misspelt", "topologyManagerPolcy: none"}};
