@@ -23,6 +23,13 @@ class DaemonRefusedResize : public DaemonTest, public ::testing::WithParamInterf
   }
   ~DaemonRefusedResize() override { watch_.OnEvent({}); }
 
+  // From exclusive to shared CPUs and back is refused, as well as what does not fit.
+  Options DaemonOptions() const override {
+    Options options = DaemonTest::DaemonOptions();
+    options.resize_exclusive_cpus = allocation::CpuResizes::kCountOnly;
+    return options;
+  }
+
   static v1::LinuxContainerResources Sizes(int millis) {
     v1::LinuxContainerResources sizes;
     sizes.set_cpu_period(100'000);
