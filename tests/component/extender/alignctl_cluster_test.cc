@@ -189,12 +189,12 @@ TEST_F(AlignctlCluster, NamesTheObjectThatCannotBeRead) {
   cluster_.Put(kTopologiesPath, nodes_.at("w1").Topology());
   // A pod concerns its node only.
   Object unknown = PodObject("u", "1", "w2");
-  unknown["spec"]["madeUp"] = true;
+  unknown["spec"]["containers"][0]["resources"]["madeUp"] = Object::object();
   cluster_.Put(kPodsPath, unknown);
   fit = FitByFile();
   EXPECT_EQ(fit.status, 0) << fit.text;
   EXPECT_NE(fit.text.find("1 node (w2): cannot be decided: Undecided: pod default/u of the node "
-                          "cannot be read: spec.madeUp: unknown field"),
+                          "cannot be read: spec.containers[0].resources.madeUp: unknown field"),
             std::string::npos)
       << fit.text;
   cluster_.Delete(kPodsPath, "default/u");

@@ -161,7 +161,7 @@ TEST_F(AligndExtenderTest, RefusesOnlyTheNodeWhoseObjectsCannotBeRead) {
   broken["zones"][0]["resources"][0]["available"] = "many";
   cluster_.Put(kTopologiesPath, broken);
   Object unknown = PodObject("u", "1", "w2");
-  unknown["spec"]["madeUp"] = true;
+  unknown["spec"]["containers"][0]["resources"]["madeUp"] = Object::object();
   cluster_.Put(kPodsPath, unknown);
   Start();
   ASSERT_TRUE(BecomesReady()) << Log();
