@@ -58,9 +58,9 @@ class AllocationManager final : public InventorySink {
   // `initial` comes from CheckpointStore::Load. The references outlive this object, and so does
   // `boot`, if given: after a reboot, containers then wait for the plugins of their devices.
   // `not_devices`: extended resources that no device plugin serves. Containers that request them do
-  // not wait for one. `events` gets what happens. `resizes`: which ones of exclusive CPUs
-  // other number of exclusive CPUs than a container has. `waiting`: the queue of pods that do not
-  // fit now; nullopt: they are refused at once.
+  // not wait for one. `events` gets what happens. `resizes`: those of exclusive CPUs
+  // that are not refused. `waiting`: the queue of pods that do not fit now; nullopt: they are
+  // refused at once.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, KubeletAllocation& kubelet = NoKubeletAllocation(),
                     BootRecord* boot = nullptr, std::set<std::string> not_devices = {},

@@ -11,8 +11,9 @@ namespace {
 using kubelet::Change;
 using kubelet::Disagreement;
 
+// With a line for each member: packaging/image/alignd-node reads these with sed.
 std::string Dump(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 nlohmann::ordered_json ProblemsJson(const std::vector<Disagreement>& problems) {

@@ -54,7 +54,7 @@ class UpdateContainerResources final : public WaitingCall {
               std::move(decide));
   }
 
-  // The limit of a container that is assigned memory is the amount that is booked, unless a
+  // The limit of a container of a Guaranteed pod is the amount that is booked, unless a
   // ResourceClaim with memory adds to it (KEP-5517): then the container has had that limit since it
   // was created.
   void CompareMemory(const Decide& decide) {
@@ -208,7 +208,10 @@ class UpdateContainerResources final : public WaitingCall {
     if (!spec.ok() && spec.error().code != ErrorCode::kNotFound) {
       return decide(rpc::ToStatus(spec.error()));
     }
-    if (!spec.ok() || RequestedMillisOf(*spec) == millis_) return Forward(decide);
+    // Of a container that a resize has moved to shared CPUs, the runtime may not have heard yet.
+    const bool is_same = spec.ok() && RequestedMillisOf(*spec) == millis_ &&
+                         !context_.allocation.snapshot()->state.cpu.WasShared(key_);
+    if (!spec.ok() || is_same) return Forward(decide);
     cgroup_parent_ = spec->cgroup.substr(0, spec->cgroup.rfind('/'));
     context_.resources.Ask(Question(),
                            Next(&UpdateContainerResources::MakeExclusive, std::move(decide)));

@@ -125,7 +125,10 @@ class UpdatePodSandboxResources final : public WaitingCall {
     const Container& container = *unclear_.back();
     unclear_.pop_back();
     const int64_t millis = ExclusiveCpus(pod_, container) * kMillisPerWholeCpu;
-    if (spec.ok() && RequestedMillisOf(*spec).value_or(millis) != millis) {
+    // Of one that a resize has moved to shared CPUs, the runtime may not have heard yet.
+    const bool was_shared =
+        context_.allocation.snapshot()->state.cpu.WasShared({pod_uid_, container.name});
+    if (spec.ok() && (was_shared || RequestedMillisOf(*spec).value_or(millis) != millis)) {
       growing_.insert(container.name);
     }
     CompareNext(decide);
@@ -229,6 +232,10 @@ class UpdatePodSandboxResources final : public WaitingCall {
     return std::nullopt;
   }
 
+  bool SharesCpusOfPod(const admission::NodeState& state, const std::string& container) const {
+    return state.cpu.pods.contains(pod_uid_) && !state.cpu.HasOwnCpus({pod_uid_, container});
+  }
+
   // Resizes the containers one after the other, as the kubelet would, and keeps nothing of it. What
   // a container gives back is available to the next ones, so these come first.
   std::optional<RefusedContainer> FirstRefused(const Pod& pod) const {
@@ -241,6 +248,8 @@ class UpdatePodSandboxResources final : public WaitingCall {
         const CpuSet* const assigned = state.cpu.Find({pod_uid_, container.name});
         if (assigned == nullptr && !growing_.contains(container.name)) continue;
         const int64_t count = ExclusiveCpus(pod, container);
+        // It has a part of the shared CPUs of its pod, and none of its own.
+        if (count == 0 && SharesCpusOfPod(state, container.name)) continue;
         if (count == 0 && !allocation::AsksForSharedCpus(container)) continue;
         if ((count > (assigned == nullptr ? 0 : assigned->Count())) != grows) continue;
         const ContainerKey key{pod_uid_, container.name};

@@ -25,8 +25,10 @@ bool IsAboutTheCredential(const ApiAnswer& answer) {
 Error WrongCredential(const ApiAnswer& answer) {
   return {ErrorCode::kInvalidArgument,
           "the API server does not accept the credential for Events: " + Shown(answer),
-          "give the user of the kubeconfig the verbs create and patch for events (RBAC), or choose "
-          "another with --kubeconfig"};
+          answer.status == 401
+              ? apiserver::StatusRemedy(answer)
+              : "give the user of the kubeconfig the verbs create and patch for events (RBAC), or "
+                "choose another with --kubeconfig"};
 }
 
 // A namespace that is being deleted accepts no Events, and its pods go with it.

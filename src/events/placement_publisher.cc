@@ -126,8 +126,10 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Write(
   if (status == 401 || status == 403) {
     return Failure{.error = {ErrorCode::kInvalidArgument,
                              "the API server does not accept the credential: " + Shown(*answer),
-                             "use the kubelet's credential, or give its user the verb patch for "
-                             "pods/status (RBAC)"}};
+                             status == 401
+                                 ? apiserver::StatusRemedy(*answer)
+                                 : "use the kubelet's credential, or give its user the verb patch "
+                                   "for pods/status (RBAC)"}};
   }
   if (status == 429 || status >= 500) {
     Failure failure{.error = {ErrorCode::kUnavailable,

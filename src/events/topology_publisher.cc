@@ -232,9 +232,11 @@ TopologyPublisher::Failure TopologyPublisher::FailureOf(const ApiAnswer& answer,
     failure.is_credential = answer.status == 401;
     failure.error = {ErrorCode::kInvalidArgument,
                      "the API server does not accept the credential: " + Shown(answer),
-                     "give its user the verbs get, create and update for "
-                     "noderesourcetopologies.topology.node.k8s.io (RBAC), or choose another with "
-                     "--kubeconfig"};
+                     failure.is_credential
+                         ? apiserver::StatusRemedy(answer)
+                         : "give its user the verbs get, create and update for "
+                           "noderesourcetopologies.topology.node.k8s.io (RBAC), or choose another "
+                           "with --kubeconfig"};
   } else if (answer.status == 429 || answer.status >= 500) {
     failure.error = {ErrorCode::kUnavailable,
                      "the API server answered 429 or 5xx: " + Shown(answer),

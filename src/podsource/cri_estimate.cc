@@ -72,7 +72,7 @@ PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
   // Nothing of it is aligned, whatever its namespace has by default.
   ask.pod.defaults.emplace();
   ask.pod.policies = {.unsupported = std::move(ask.pod.policies.unsupported)};
-  // Not the class of its pod: no manager assigns anything to a container of a Burstable pod.
+  // Not the class of its pod: without a request, no manager assigns it anything.
   ask.pod.stated_qos = QosClass::kBurstable;
   ask.pod.containers.push_back({container.metadata().name(), ContainerKind::kApp, Resources{}});
   return ask;

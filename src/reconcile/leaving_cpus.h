@@ -38,6 +38,8 @@ inline CpuSet LeavingCpus(const admission::Node& node, const admission::NodeStat
     }
     if (!WasResized(state, container.key) && !container.is_listed) continue;
     if (!state.cpu.RunsOnItsOwn(container.key)) continue;  // it is in the shared pool itself
+    // It leaves the shared pool, which others are in by right.
+    if (state.cpu.WasShared(container.key) && !IsStillExclusive(node, state, container)) continue;
     leaving |= container.cpuset - *assigned;
   }
   return leaving;

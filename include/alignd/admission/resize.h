@@ -15,8 +15,7 @@
 namespace alignd::admission {
 
 struct ResizeDecision {
-  std::optional<Refusal>
-      refusal;  // nullopt: resized, or it has `count` CPUs already; 0: it had none
+  std::optional<Refusal> refusal;  // nullopt: resized, or it had as many exclusive CPUs already
   CpuSet before;
   CpuSet after;    // as `before` after a refusal
   NodeState next;  // the state that was given, after a refusal

@@ -70,9 +70,10 @@ std::string WhyNotInPod(const CpuState& state, const std::string& pod_uid, const
                    : "nothing is assigned to it as a whole");
 }
 
-// The CPUs on which runtime and cgroup have the container, if they are as many as it requests;
-// otherwise none.
-CpuSet RequestedCpus(const MarkedContainer& container) {
+// The CPUs on which runtime and cgroup have the container, if they are as many as it requests, and
+// none is reserved, as in the shared pool; otherwise none.
+CpuSet RequestedCpus(const Node& node, const MarkedContainer& container) {
+  if (container.record.Intersects(node.cpu->reserved)) return {};
   const bool agree = container.record == container.cgroup;
   const bool is_whole = container.record.Count() * cpumanager::kMillisPerCpu == container.millis;
   return agree && is_whole ? container.record : CpuSet();
@@ -109,8 +110,8 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
   // A part is neither resized nor moved.
   const FoundCpus found = is_part                ? FoundCpus{container.mark.cpus, ""}
                           : container.by_runtime ? FoundCpus{*container.by_runtime, ""}
-                          : was_shared           ? FoundCpus{RequestedCpus(container), ""}
-                                                 : FindCpus(container);
+                          : was_shared           ? FoundCpus{RequestedCpus(node, container), ""}
+                                                 : FindCpus(node, container);
   const CpuSet cpus = found.cpus & assignable;
   if (!found.doubt.empty() && container.runs) AddNote(container, found.doubt, adoption.unknown);
   if (cpus != found.cpus && container.runs) {
@@ -223,9 +224,9 @@ bool IsOnSharedCpus(const MarkedContainer& container) {
          container.millis % cpumanager::kMillisPerCpu != 0;
 }
 
-FoundCpus FindCpus(const MarkedContainer& container) {
+FoundCpus FindCpus(const Node& node, const MarkedContainer& container) {
   if (IsOnSharedCpus(container)) return {};
-  if (CpuSet requested = RequestedCpus(container); !requested.empty()) {
+  if (CpuSet requested = RequestedCpus(node, container); !requested.empty()) {
     return {std::move(requested), ""};
   }
   const CpuSet& mark = container.mark.cpus;

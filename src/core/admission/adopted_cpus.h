@@ -21,7 +21,7 @@ struct FoundCpus {
   CpuSet cpus;
   std::string doubt;  // why the sources do not agree; empty: they do
 };
-FoundCpus FindCpus(const MarkedContainer& container);
+FoundCpus FindCpus(const Node& node, const MarkedContainer& container);
 
 // Whether the runtime shows that a container with a mark of exclusive CPUs was resized to shared
 // ones.

@@ -49,6 +49,11 @@ TEST(LeavingCpus, AreThoseOfContainersThatWereResizedToSharedCpus) {
   EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(), state, {on("")}).empty());
   EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(true), state, {on("1-6")}).empty())
       << "may be the pool";
+  // Back to exclusive CPUs: the pool is still its place, and it is that of all others.
+  state.cpu.assignments[std::string("resized")]["app"] = List("4-5");
+  EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(), state, {on("0-3")}).empty());
+  EXPECT_EQ(LeavingCpus(NodeWithReservedCpu(), state, {on("4-7")}), List("6-7"))
+      << "it has shrunk since";
 }
 
 }  // namespace
