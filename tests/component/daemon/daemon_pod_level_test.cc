@@ -184,6 +184,27 @@ TEST_F(DaemonPodLevel, ResizesAreRefused) {
   EXPECT_EQ(State(), state);
 }
 
+// Its container of 500m has a part of the pod's CPUs, which is more.
+TEST_F(DaemonPodLevel, AnUpdateThatResizesNothingIsForwarded) {
+  Start(PodScope());
+  StartPodsApi();
+  std::string text = kPod;
+  const std::string log = R"({"name":"log","image":"i"})";
+  ASSERT_NE(text.find(log), std::string::npos);
+  text.replace(text.find(log), log.size(),
+               R"({"name":"log","image":"i","resources":{"limits":{"cpu":"500m"}}})");
+  KubeletPod pod = RunPod(text);
+  StartAll(pod, {"app", "log"});
+  v1::UpdatePodSandboxResourcesRequest same;
+  same.set_pod_sandbox_id(pod.sandbox);
+  *same.mutable_resources() =
+      simulator::MakeResizedResources(simulator::SharesOfCpus(4), 400 * podsource::kMi);
+  const grpc::Status status =
+      Call<v1::UpdatePodSandboxResourcesResponse>("UpdatePodSandboxResources", same).status;
+  // The answer of the runtime.
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+}
+
 // What CRI alone shows cannot be distinguished from the sizes of another pod: no container gets a
 // part of a pod, and none gets more than its own sizes.
 TEST_F(DaemonPodLevel, CriAloneNeverMakesAPodOfCpusAsAWhole) {

@@ -166,6 +166,22 @@ TEST_F(DaemonResizeShared, CpusAreFreeWhenTheContainerHasLeftThem) {
 }
 
 // The mark of its creation says that it has exclusive CPUs.
+// The runtime has not heard of the resize: its numbers are those that the next call has.
+TEST_F(DaemonResizeShared, TheFormerNumberAfterAMoveThatFailedIsAResize) {
+  Start();
+  const Running app = RunOne(PodConfig("app"), Sized(2000));
+  runtime_->SetFailure(kUpdates, {grpc::StatusCode::UNAVAILABLE, "busy"}, app.container);
+  EXPECT_FALSE(Resize(app, 500).ok());
+  EXPECT_FALSE(HasEntry("\"app\"")) << State();
+  runtime_->SetFailure(kUpdates, grpc::Status::OK);
+  ASSERT_TRUE(Becomes(app, "0-27"));
+  const grpc::Status back = Resize(app, 2000);
+  ASSERT_TRUE(back.ok()) << back.error_message();
+  EXPECT_EQ(CpusOf(app.container), "1-2");
+  EXPECT_EQ(QuotaOf(app), -1);
+  EXPECT_TRUE(HasEntry(R"("app":{"app":"1-2"})")) << State();
+}
+
 TEST_F(DaemonResizeShared, StaysSharedAfterARestart) {
   Start();
   const Running app = RunOne(PodConfig("app"), Sized(2000));
