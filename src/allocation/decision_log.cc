@@ -162,6 +162,8 @@ namespace {
 void LogDecision(const PodDecision& decision) {
   const bool is_news = decision.times == 1 && !IsPlain(decision) && !decision.is_waiting_on;
   const bool is_bad = decision.refusal || decision.error;
+  // What is not there yet, such as a device plugin, is no failure.
+  const bool has_failed = decision.error && decision.error->code != ErrorCode::kUnavailable;
   static host::LineLimit limit("refused and failed pods");
   if (is_news && is_bad && !limit.Allow()) return;
   host::LogFields fields = {{"POD_UID", decision.pod_uid},
@@ -176,7 +178,7 @@ void LogDecision(const PodDecision& decision) {
                                                    : host::kLogPodAdmitted,
                  !is_news                    ? spdlog::level::debug
                  : decision.waits || !is_bad ? spdlog::level::info
-                 : decision.error            ? spdlog::level::err
+                 : has_failed                ? spdlog::level::err
                                              : spdlog::level::warn,
                  fields, Describe(decision));
 }

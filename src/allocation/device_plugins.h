@@ -33,8 +33,8 @@ class DevicePlugins {
   virtual void PreStartContainer(const std::string& resource, std::vector<std::string> ids,
                                  std::function<void(Result<Done>)> done) = 0;
 
-  // Why a container that needs the resource has to wait: the plugin has not registered yet
-  // (kUnavailable). nullopt: it has registered, or the time to wait for it is over.
+  // Why a container that needs the resource has to wait: the plugin has not registered yet, or
+  // is disconnected (kUnavailable). nullopt: it has registered, or the time to wait for it is over.
   virtual std::optional<Error> Awaited(const std::string& resource) const = 0;
 };
 

@@ -233,7 +233,8 @@ void AddPlanCommand(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
       "plan",
       "Show what another configuration would mean for the containers that run; changes nothing; "
-      "exit status 0: it can be applied, 1: it cannot");
+      "exit status 0: it can be applied, 1: it cannot, 2: the configuration cannot be read or "
+      "used");
   AddSharedOptions(*command, *options);
   AddMoveOption(*command, *options, "never");
   AddFieldOptions(*command, *options);
@@ -242,7 +243,7 @@ void AddPlanCommand(CLI::App& app, Action& action) {
                          "alignctl plan --policy restricted --scope pod --reserved-cpus 0-3",
                          "alignctl plan --state-dir /var/lib/alignd --config new.yaml"});
   command->callback([options, &action] {
-    action = [options](std::ostream& out) { return ShowPlan(*options, out); };
+    action = Action([options](std::ostream& out) { return ShowPlan(*options, out); }, kBadInput);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -138,6 +139,8 @@ void PrintState(const StateContent& state, bool wide, std::ostream& out) {
         OrDash(MemoryText(container.memory)), OrDash(DevicesText(container, wide))});
     if (wide) row.insert(row.begin() + 1, key.pod_uid);
   }
+  std::ranges::stable_sort(
+      rows.begin() + 1, rows.end(), {}, [](const auto& row) -> const auto& { return row.front(); });
   PrintTable(rows, out);
 }
 

@@ -163,7 +163,7 @@ void PrintDevices(const v1::GetStatusResponse& status, std::ostream& out) {
   if (!status.devices().empty()) out << "\ndevice plugins:\n";
   for (const v1::DeviceResource& resource : status.devices()) {
     out << "  " << resource.name() << ": " << resource.healthy().free() << " free of "
-        << resource.healthy().total();
+        << resource.healthy().total() + resource.unhealthy();
     if (resource.unhealthy() > 0) {
       out << ", " << Coloured{Colour::kRed, std::to_string(resource.unhealthy()) + " unhealthy"};
     }

@@ -71,7 +71,7 @@ void AddWhyNotCommand(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
       "why-not",
       "Show what would have to change or end for a pod to fit, smallest change first; exit status "
-      "0: it fits now, 1: it does not");
+      "0: it fits now, 1: it does not, 2: POD or FILE is not known or cannot be read");
   CLI::Option* const pod =
       command
           ->add_option("pod", options->pod,
@@ -86,7 +86,7 @@ void AddWhyNotCommand(CLI::App& app, Action& action) {
   AddExamples(*command, {"alignctl why-not default/train-7", "alignctl why-not -f pod.yaml"});
   command->callback([options, pod, file, &action] {
     if (pod->count() + file->count() == 0) throw CLI::RequiredError("POD or --file");
-    action = [options](std::ostream& out) { return ShowWhyNot(*options, out); };
+    action = Action([options](std::ostream& out) { return ShowWhyNot(*options, out); }, kBadInput);
   });
 }
 

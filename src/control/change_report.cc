@@ -1,5 +1,6 @@
 #include "control/change_report.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,7 @@ v1::ChangeResponse ReportTransition(const admission::Node& before, const admissi
     for (const int node : container.before.memory_nodes) change.add_memory_nodes(node);
     change.set_why(Readable(container.why));
   }
+  std::ranges::stable_sort(*report.mutable_containers(), {}, &v1::ContainerChange::pod);
   return report;
 }
 

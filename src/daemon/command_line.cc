@@ -96,13 +96,15 @@ std::string DescribeUnknown(const CLI::App& command, const std::string& word) {
 std::string DescribeParseError(const CLI::App* program, const CLI::Error& error) {
   const CLI::App* command = program;
   std::string path = program->get_name();
-  for (auto chosen = command->get_subcommands(); !chosen.empty();
+  // An unknown word before a command belongs to the command around it.
+  std::vector<std::string> unknown = command->remaining();
+  for (auto chosen = command->get_subcommands(); !chosen.empty() && unknown.empty();
        chosen = command->get_subcommands()) {
     command = chosen.back();
     path += " " + command->get_name();
+    unknown = command->remaining();
   }
   std::string text = error.what();
-  const std::vector<std::string> unknown = command->remaining();
   // Not by its name: that of an ExtrasError is the name of the command.
   const int code = error.get_exit_code();
   const bool is_missing = code == static_cast<int>(CLI::ExitCodes::RequiredError);

@@ -243,13 +243,17 @@ void PluginRegistry::Deregister(const std::string& resource, uint64_t registrati
 
 std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const {
   std::optional<Clock::time_point> since;
+  bool has_registered = false;
   {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(resource);
     since = found == entries_.end() ? started_ : found->second.silent_since;
+    has_registered = found != entries_.end() && found->second.registration != 0;
   }
   if (!since || Clock::now() >= *since + settings_.patience) return std::nullopt;
-  return Error{ErrorCode::kUnavailable, resource + ": its device plugin has not registered yet",
+  return Error{ErrorCode::kUnavailable,
+               resource + (has_registered ? ": its device plugin is disconnected"
+                                          : ": its device plugin has not registered yet"),
                "wait: the kubelet retries the container; if this lasts, check the plugin's pod"};
 }
 

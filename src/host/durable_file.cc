@@ -114,7 +114,9 @@ Result<Done> WriteSynced(const fs::path& path, const fs::path& target, std::stri
   return result;
 }
 
-Result<Done> SyncDirectory(const fs::path& path, FileCalls& calls) {
+// Empty: the current directory, which is that of a relative path.
+Result<Done> SyncDirectory(const fs::path& directory, FileCalls& calls) {
+  const fs::path path = directory.empty() ? fs::path(".") : directory;
   const int fd =
       Retry([&] { return calls.Open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); });
   if (fd < 0) return ErrnoError("open", path);
@@ -202,7 +204,7 @@ Result<Done> MakeDirectory(const fs::path& path, FileCalls& calls) {
   }
   constexpr mode_t kMode = S_IRWXU | S_IRGRP | S_IXGRP | S_IROTH | S_IXOTH;
   if (calls.Mkdir(path.c_str(), kMode) != 0) return ErrnoError("make directory", path);
-  return SyncDirectory(parent.empty() ? fs::path(".") : parent, calls);
+  return SyncDirectory(parent, calls);
 }
 
 Result<DirectoryLock> LockDirectory(const fs::path& directory) {

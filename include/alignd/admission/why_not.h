@@ -26,7 +26,7 @@ std::string_view ToString(ChangeKind kind);
 struct Change {
   ChangeKind kind = ChangeKind::kReduceRequest;
   std::string what;
-  uint64_t size = 0;  // CPUs and devices that would be freed
+  uint64_t size = 0;  // CPUs and devices that would be freed; 1 for less memory
 
   friend bool operator==(const Change&, const Change&) = default;
 };

@@ -9,6 +9,9 @@ namespace alignd {
 // a device plugin.
 bool IsExtendedResource(std::string_view name);
 
+// Whether the name is that of memory or of huge pages, of which the memory manager assigns bytes.
+bool IsMemoryName(std::string_view name);
+
 // Whether containers may get devices of that name from a device plugin: an extended resource
 // outside of kubernetes.io.
 // Source: Kubernetes pkg/apis/core/v1/helper/helpers.go, IsExtendedResourceName, which the kubelet

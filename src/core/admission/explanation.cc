@@ -10,6 +10,7 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/node_shares.h"
+#include "alignd/pod/resource_name.h"
 #include "core/admission/claimed_devices.h"
 #include "core/admission/own_defaults.h"
 #include "core/admission/own_sharing.h"
@@ -46,10 +47,6 @@ void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailab
       }
     }
   }
-}
-
-bool IsMemoryName(const std::string& resource) {
-  return resource == "memory" || resource.starts_with("hugepages-");
 }
 
 // Why the container is in the shared pool.
@@ -147,6 +144,13 @@ void AddMissingMemory(const Node& node, const Pod& pod, std::vector<NumaAvailabi
   }
 }
 
+// Whether the policy refuses the pod on the empty node, where a weaker one admits it.
+bool IsRefusedByAlignment(const Node& node, const NodeState& state, const Pod& pod) {
+  const NodeState empty = EmptyState(node, state);
+  const std::optional<Node> relaxed = WithPolicy(node, TopologyManagerPolicy::kBestEffort);
+  return relaxed && !Fits(node, empty, pod) && Fits(*relaxed, empty, pod);
+}
+
 // Why the pod is refused, where the kubelet's text speaks of the locality alone, or of a hint.
 std::string Cause(const Node& node, const NodeState& state, const Pod& pod,
                   const Refusal& refusal) {
@@ -154,7 +158,8 @@ std::string Cause(const Node& node, const NodeState& state, const Pod& pod,
   if (refusal.reason != "TopologyAffinityError" && !is_memory) return {};
   const std::string shortage = DescribeShortage(node, state, pod);
   if (!shortage.empty()) {
-    return ". Cause: " + shortage + (is_memory ? "" : "; the alignment is not the cause");
+    const bool is_not_aligned = !is_memory && !IsRefusedByAlignment(node, state, pod);
+    return ". Cause: " + shortage + (is_not_aligned ? "; the alignment is not the cause" : "");
   }
   if (!is_memory) return {};
   const std::string spread = DescribeSpreadMemory(node, state, pod);

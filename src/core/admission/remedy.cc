@@ -129,8 +129,29 @@ std::string DescribeNeverAdmitted(const Node& node, const NodeState& state, cons
   return {};
 }
 
+// Huge pages that the pod requests and no NUMA node has. Empty: none.
+std::string HugePagesNotThere(const Node& node, const NodeState& state, const Pod& pod) {
+  std::set<std::string> missing;
+  for (const Container& container : pod.containers) {
+    for (const auto& [name, amount] : container.resources.limits) {
+      if (name.starts_with("hugepages-") && !amount.IsZero()) missing.insert(name);
+    }
+  }
+  for (const NumaAvailability& numa : AvailableByNode(node, EmptyState(node, state))) {
+    for (const auto& [name, amount] : numa.memory) {
+      if (amount.total > 0) missing.erase(name);
+    }
+  }
+  std::string text;
+  for (const std::string& name : missing) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 // What helps a pod that does not fit on the empty node.
 std::string RequestLess(const Node& node, const NodeState& state, const Pod& pod) {
+  const std::string missing =
+      AssignsMemory(node, pod) ? HugePagesNotThere(node, state, pod) : std::string();
+  if (!missing.empty()) return "the machine has no " + missing + ": reserve some, or request none";
   const bool is_memory =
       AssignsMemory(node, pod) && Fits(node, EmptyState(node, state), WithLittleMemory(pod));
   return is_memory ? "request less memory or fewer huge pages" : "reduce its requests";

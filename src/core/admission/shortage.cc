@@ -170,9 +170,8 @@ std::string DescribeShortage(const Node& node, const NodeState& state, const Pod
     uint64_t free = 0;
     uint64_t total = 0;
     for (const auto& [id, device] : state.devices.resources.at(name).devices) {
-      if (!device.healthy) continue;
       ++total;
-      if (!taken.contains(id)) ++free;
+      if (device.healthy && !taken.contains(id)) ++free;
     }
     const uint64_t needed =
         NeededAtOnce(pod, [&](const Container& one) { return LimitOf(one, name); });

@@ -55,6 +55,28 @@ Holding HoldingOf(const NodeState& state, const std::string& uid) {
   return holding;
 }
 
+// What a container requests of a resource, in units of so many: CPUs, devices or bytes.
+struct Request {
+  size_t container = 0;
+  std::string resource;
+  int64_t unit = 1;
+};
+
+// Of memory and huge pages, in bytes: what is smaller is no useful step.
+int64_t UnitOf(const std::string& resource) {
+  constexpr std::string_view kHugePages = "hugepages-";
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  if (!resource.starts_with(kHugePages)) return kMebibyte;
+  const Result<Quantity> page = Quantity::Parse(resource.substr(kHugePages.size()));
+  return page.ok() && page->Value() > 0 ? page->Value() : 1;
+}
+
+// As a quantity of Kubernetes.
+std::string AmountOf(const Request& request, int64_t units) {
+  return IsMemoryName(request.resource) ? MemoryAmount(static_cast<uint64_t>(units * request.unit))
+                                        : std::to_string(units);
+}
+
 // One search for the changes of one pod.
 class ChangeSearch {
  public:
@@ -151,34 +173,39 @@ class ChangeSearch {
 
   void ReduceContainer(size_t index) {
     const Container& container = pod_.containers[index];
-    if (ExclusiveCpuCount(pod_, container) > 1) Reduce(index, "cpu", "CPUs");
+    if (ExclusiveCpuCount(pod_, container) > 1) Reduce({index, "cpu"}, "CPUs");
+    const bool assigns_memory = AssignsMemory(node_, pod_);
     for (const auto& [resource, amount] : container.resources.limits) {
       if (IsExtendedResource(resource) && state_.devices.resources.contains(resource)) {
-        Reduce(index, resource, resource);
+        Reduce({index, resource}, resource);
+      } else if (assigns_memory && IsMemoryName(resource)) {
+        Reduce({index, resource, UnitOf(resource)}, resource);
       }
     }
   }
 
-  bool FitsWith(size_t index, const std::string& resource, int64_t amount) {
-    const Result<Quantity> less = Quantity::Parse(std::to_string(amount));
+  bool FitsWith(const Request& request, int64_t units) {
+    const Result<Quantity> less = Quantity::Parse(AmountOf(request, units));
     if (!less.ok()) return false;
     Pod smaller = pod_;
-    Resources& resources = smaller.containers[index].resources;
+    Resources& resources = smaller.containers[request.container].resources;
     for (ResourceList* list : {&resources.requests, &resources.limits}) {
-      if (const auto entry = list->find(resource); entry != list->end()) entry->second = *less;
+      const auto entry = list->find(request.resource);
+      // A request below the limit stays where it is low enough.
+      if (entry != list->end() && entry->second > *less) entry->second = *less;
     }
     return FitsNow(node_, state_, smaller);
   }
 
   // The largest amount from `low`, which fits, to below `high`, which does not. Not every amount
   // in between that is small enough fits: whole cores may be required. Hence the steps.
-  int64_t LargestBetween(size_t index, const std::string& resource, int64_t low, int64_t high) {
+  int64_t LargestBetween(const Request& request, int64_t low, int64_t high) {
     constexpr int64_t kThreadsPerCore = 8;  // no machine has more
     while (high - low > 1 && found_.is_complete) {
       const int64_t middle = low + (high - low) / 2;
       const int64_t end = std::min(high, middle + kThreadsPerCore);
       int64_t amount = middle;
-      while (amount < end && !FitsWith(index, resource, amount)) ++amount;
+      while (amount < end && !FitsWith(request, amount)) ++amount;
       (amount < end ? low : high) = amount < end ? amount : middle;
     }
     return low;
@@ -186,25 +213,28 @@ class ChangeSearch {
 
   // The largest amount below the requested one with which the pod fits. The first ones are tried
   // one by one, then by halves.
-  void Reduce(size_t index, const std::string& resource, const std::string& what) {
+  void Reduce(const Request& request, const std::string& what) {
     constexpr int64_t kOneByOne = 64;
-    const Quantity* const limit = Find(pod_.containers[index].resources.limits, resource);
+    const Container& container = pod_.containers[request.container];
+    const Quantity* const limit = Find(container.resources.limits, request.resource);
     if (limit == nullptr) return;
-    const int64_t wanted = limit->Value();
+    const int64_t bytes_or_count = limit->Value();
+    const int64_t wanted = bytes_or_count / request.unit + (bytes_or_count % request.unit > 0);
     int64_t too_many = wanted;
     for (int64_t amount = wanted - 1; amount > 0;
          amount = wanted - amount < kOneByOne ? amount - 1 : amount / 2) {
-      if (!FitsWith(index, resource, amount)) {
+      if (!FitsWith(request, amount)) {
         if (!found_.is_complete) return;
         too_many = amount;
         continue;
       }
-      amount = LargestBetween(index, resource, amount, too_many);
+      amount = LargestBetween(request, amount, too_many);
+      const bool is_memory = IsMemoryName(request.resource);
       found_.changes.push_back({ChangeKind::kReduceRequest,
-                                "request " + std::to_string(amount) + " instead of " +
-                                    std::to_string(wanted) + " " + what + " for container " +
-                                    pod_.containers[index].name,
-                                static_cast<uint64_t>(wanted - amount)});
+                                "request " + AmountOf(request, amount) + " instead of " +
+                                    (is_memory ? limit->ToString() : std::to_string(wanted)) + " " +
+                                    what + " for container " + container.name,
+                                is_memory ? 1 : static_cast<uint64_t>(wanted - amount)});
       return;
     }
   }

@@ -7,6 +7,10 @@ bool IsExtendedResource(std::string_view name) {
          !name.starts_with("hugepages-");
 }
 
+bool IsMemoryName(std::string_view name) {
+  return name == "memory" || name.starts_with("hugepages-");
+}
+
 bool MayBeDevice(std::string_view name) {
   return IsExtendedResource(name) && name.find("kubernetes.io/") == std::string_view::npos;
 }

@@ -32,7 +32,7 @@ inline Machine MachineOrDie(Result<Machine> machine, std::string_view text) {
 struct MachineText {
   std::vector<std::pair<std::string, int>> levels;  // outermost first, each counted per parent
   bool interleaved = false;
-  std::map<std::string, int> numbers;  // memory-gib, cpuless
+  std::map<std::string, int> numbers;  // memory-gib, pages-2mib, cpuless
 
   static MachineText Parse(std::string_view text) {
     MachineText parsed;
@@ -78,6 +78,7 @@ inline std::vector<NumaNode> PlainNumaNodes(int count, uint64_t memory_bytes) {
 //   smt=interleaved   CPU numbers of all first threads, then of all second ones (otherwise
 //                     the threads of a core are neighbours)
 //   memory-gib=N      memory of each NUMA node (64)
+//   pages-2mib=N      huge pages of 2 MiB of each NUMA node (0)
 //   cpuless=N         N more NUMA nodes at the end, without CPUs (0)
 inline Machine MakeMachine(std::string_view text) {
   const MachineText parsed = MachineText::Parse(text);
@@ -106,7 +107,11 @@ inline Machine MakeMachine(std::string_view text) {
   }
   const int nodes = (total.contains("numa") ? total.at("numa") : 1) + parsed.NumberOr("cpuless", 0);
   const auto memory_bytes = static_cast<uint64_t>(parsed.NumberOr("memory-gib", 64)) << 30;
-  return MachineOrDie(Machine::Make(std::move(cpus), PlainNumaNodes(nodes, memory_bytes)), text);
+  std::vector<NumaNode> numa = PlainNumaNodes(nodes, memory_bytes);
+  if (const int pages = parsed.NumberOr("pages-2mib", 0); pages > 0) {
+    for (NumaNode& node : numa) node.hugepages[uint64_t{2} << 20] = static_cast<uint64_t>(pages);
+  }
+  return MachineOrDie(Machine::Make(std::move(cpus), std::move(numa)), text);
 }
 
 // The same machine with these CPUs offline: cores with fewer threads, sockets of unequal size,

@@ -305,9 +305,48 @@ TEST(WhyNotTest, NamesTheSmallestChangeFirst) {
 TEST(WhyNotTest, NamesTheMemoryOfPods) {
   const ShortOfMemory test;
   const WhyNot why = ChangesFor(test.node, test.state, WantingMemory("late", "6Gi"));
-  ASSERT_EQ(why.changes.size(), 2U);
-  EXPECT_EQ(why.changes[0].what, "end pod ns/a (CPUs 1, 6144Mi of memory)");
-  EXPECT_EQ(why.changes[1].what, "end pod ns/b (CPUs 4, 6144Mi of memory)");
+  ASSERT_EQ(why.changes.size(), 3U);
+  EXPECT_EQ(why.changes[0].what, "request 4096Mi instead of 6Gi memory for container app");
+  EXPECT_EQ(why.changes[1].what, "end pod ns/a (CPUs 1, 6144Mi of memory)");
+  EXPECT_EQ(why.changes[2].what, "end pod ns/b (CPUs 4, 6144Mi of memory)");
+}
+
+TEST(WhyNotTest, NamesTheHugePagesThatFit) {
+  const Node node =
+      AdviceNode(TopologyManagerPolicy::kSingleNumaNode,
+                 "socket:2 numa:1 core:4 memory-gib=10 pages-2mib=8", MemoryManagerPolicy::kStatic);
+  Pod pod = WantingMemory("late", "1Gi");
+  Resources& resources = pod.containers[0].resources;
+  resources.requests["hugepages-2Mi"] = resources.limits["hugepages-2Mi"] =
+      *Quantity::Parse("30Mi");
+  const WhyNot why = ChangesFor(node, NodeState::Initial(node), pod);
+  ASSERT_FALSE(why.changes.empty());
+  EXPECT_EQ(why.changes[0].what, "request 16Mi instead of 30Mi hugepages-2Mi for container app");
+}
+
+TEST(AdviceTest, HugePagesThatTheMachineDoesNotHaveAreNotToBeFewer) {
+  const Node node =
+      AdviceNode(TopologyManagerPolicy::kBestEffort, "socket:2 numa:1 core:4 memory-gib=10",
+                 MemoryManagerPolicy::kStatic);
+  Pod pod = WantingMemory("late", "1Gi");
+  Resources& resources = pod.containers[0].resources;
+  resources.requests["hugepages-2Mi"] = resources.limits["hugepages-2Mi"] =
+      *Quantity::Parse("64Mi");
+  const std::string text = Refusing(node, NodeState::Initial(node), pod);
+  EXPECT_TRUE(Mentions(text, "the machine has no hugepages-2Mi: reserve some, or request none"))
+      << text;
+  EXPECT_FALSE(Mentions(text, "fewer huge pages")) << text;
+}
+
+// Both are true of it: the node has too few, and the policy never admits as many.
+TEST(AdviceTest, AShortageOfAPodThatIsNeverAlignedDoesNotExcludeTheAlignment) {
+  const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
+  const NodeState state =
+      Admit(node, NodeState::Initial(node), Wanting("a", "3"), devicemanager::NoPreference).next;
+  const std::string text = Refusing(node, state, Wanting("wide", "5"));
+  EXPECT_TRUE(Mentions(text, "5 exclusive CPUs are requested, and the node has 4 free")) << text;
+  EXPECT_TRUE(Mentions(text, "never admits a pod of this shape")) << text;
+  EXPECT_FALSE(Mentions(text, "the alignment is not the cause")) << text;
 }
 
 TEST(WhyNotTest, AWeakerPolicyComesLast) {

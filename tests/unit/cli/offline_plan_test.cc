@@ -41,11 +41,10 @@ class OfflinePlan : public ::testing::Test {
     return node_.CpusIn("/var/lib/alignd").assignments.at(uid).at("app").ToString();
   }
   // Of a refused plan: message and remedy.
-  void ExpectRefused(const std::vector<std::string>& arguments, const std::string& expected,
-                     int status = 1) {
+  void ExpectRefused(const std::vector<std::string>& arguments, const std::string& expected) {
     files_ = node_.All();
     const testing::Printed printed = Plan(arguments);
-    EXPECT_EQ(printed.status, status) << printed.out << printed.err;
+    EXPECT_EQ(printed.status, 2) << printed.out << printed.err;
     EXPECT_TRUE(MovingNode::Has(printed.err, expected)) << printed.err;
   }
 
@@ -101,12 +100,12 @@ TEST_F(OfflinePlan, IsRefusedWhereTheFilesDoNotSuffice) {
   {
     const auto lock = host::LockDirectory(StateDir());
     ASSERT_TRUE(lock.ok());
-    ExpectRefused({}, "leave out --state-dir", 2);
+    ExpectRefused({}, "leave out --state-dir");
   }
   {
     const auto undo = daemon::ChangeUndo::Begin(StateDir(), {}, "kind: KubeletConfiguration\n");
     ASSERT_TRUE(undo.ok());
-    ExpectRefused({}, "a change of the files was interrupted", 2);
+    ExpectRefused({}, "a change of the files was interrupted");
     ASSERT_TRUE(undo->Commit().ok());
   }
   const std::string whole = node_.Read("/var/lib/alignd/cpu_manager_state");

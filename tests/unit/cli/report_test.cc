@@ -48,7 +48,7 @@ TEST(ReportText, ShowsStatus) {
             "  NUMA node 8: 0 CPUs\n"
             "\n"
             "device plugins:\n"
-            "  example.com/gpu: 0 free of 2, 1 unhealthy\n"
+            "  example.com/gpu: 0 free of 3, 1 unhealthy\n"
             "  example.com/nic: 0 free of 0\n"
             "\n"
             "assigned:\n"
@@ -108,7 +108,7 @@ TEST(ReportText, ShowsADisconnectedPluginAndItsDevicesOfEachNumaNode) {
   const std::string text = TextOf(status);
   EXPECT_NE(text.find("    example.com/gpu 0 free of 3\n"), std::string::npos) << text;
   EXPECT_NE(
-      text.find("  example.com/gpu: 0 free of 0, 3 unhealthy, its plugin is disconnected since "
+      text.find("  example.com/gpu: 0 free of 3, 3 unhealthy, its plugin is disconnected since "
                 "2023-11-14T22:14:50Z\n"),
       std::string::npos)
       << text;

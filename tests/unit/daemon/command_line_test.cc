@@ -63,6 +63,7 @@ TEST(CommandLine, NamesTheUnknownWordAndNamesLikeIt) {
       {{"bypass", "offf"}, "alignctl bypass: unknown command: offf; did you mean off?"},
       {{"bypass"}, "alignctl bypass: a command is missing: on, off, status"},
       {{"bypass", "on", "-o", "json"}, "alignctl bypass on: unknown option: -o"},
+      {{"config", "--socket", "x", "show"}, "alignctl config: unknown option: --socket"},
       {{"status", "--soket=unix:///x"},
        "alignctl status: unknown option: --soket; did you mean --socket?"},
       {{"fit", "--filenam", "x"},

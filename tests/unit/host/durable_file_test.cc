@@ -42,6 +42,17 @@ TEST(ReplaceFile, MakesAFileThatOnlyItsOwnerReads) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
+// A relative path without a directory is in the current one.
+TEST(ReplaceFile, ReplacesAFileOfTheCurrentDirectory) {
+  const FakeTree tree{{"state", kOld}};
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(tree.root());
+  const Result<Done> replaced = ReplaceFile("state", kNew);
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(replaced.ok()) << replaced.error().Text();
+  EXPECT_EQ(ReadFile(tree.root() / "state").value(), kNew);
+}
+
 TEST(ReplaceFile, LeavesNothingElseBehind) {
   const FakeTree tree{{"state", kOld}};
   ASSERT_TRUE(ReplaceFile(tree.root() / "state", kNew).ok());
