@@ -588,6 +588,11 @@ def check_schema():
 
     for what, values in [("the default values", {}), ("all values", EVERYTHING)]:
         check(f"values.schema.json: permits {what}", *reasons(values))
+    # helm upgrade --reuse-values takes them as they were, without the new defaults.
+    before = {**standard, "topology": {key: value for key, value in standard["topology"].items()
+                                       if key in ("publish", "rbac", "subjects")}}
+    check("values.schema.json: permits the values of a release from before",
+          *[error.message for error in validator.iter_errors(before)])
     for values, reason in REFUSED:
         found = reasons(values)
         check(f"values.schema.json: refuses {json.dumps(values)}",

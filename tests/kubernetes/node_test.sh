@@ -313,6 +313,14 @@ watching=5
 expect "unneeded: not if a kubelet connects meanwhile" 1 "$(does unneeded)"
 wait
 
+# --- The kubelet's files.
+node
+installs one
+ALIGND_KUBELET=attach
+printf '{\n  "state": "attached",\n  "problems": [\n    {\n      "what": "the kubelet reserves 500m CPU",\n      "remedy": "-"\n    }\n  ]\n}\n' >"$work/kubelet"
+expect "attach: succeeds also if kubelet and alignd disagree" 0 "$(does change_kubelet)"
+expect "attach: says where kubelet and alignd disagree" yes "$(part "the kubelet and alignd disagree: the kubelet reserves 500m CPU")"
+
 # --- The pod's process.
 node
 begin() { echo began >>"$work/log"; }
