@@ -64,13 +64,10 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     for (const auto& [id, update] : applying_) applying.insert(id);
   }
   std::map<std::string, Footprint> footprints;
-  std::vector<Footprint> all = registry_.Footprints();
+  const std::vector<Footprint> all = registry_.Footprints();
   const CpuSet leaving = LeavingCpus(node_, state, all);
   const CpuSet pool = admission::SharedCpus(node_, state);
-  for (Footprint& footprint : all) {
-    const std::string id = footprint.id;
-    footprints[id] = std::move(footprint);
-  }
+  for (const Footprint& footprint : all) footprints[footprint.id] = footprint;
   std::vector<Change> changes;
   for (auto& [id, cpuset] : admission::CpuSetChanges(node_, state, registry_.Containers())) {
     const auto now = footprints.find(id);
@@ -96,7 +93,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const bool may_defer = !failures_.contains(change.id) && !starting.contains(change.id);
     // The call that resizes a container to shared CPUs moves it, with its quota.
     const bool is_resized = !state.cpu.RunsOnItsOwn(change.now.key) && waiters_.empty() &&
-                            IsStillExclusive(node_, state, change.now);
+                            IsStillExclusive(node_, state, change.now, all);
     change.deferred = may_defer && is_resized;
     if (now.empty()) continue;  // it may be anywhere
     const bool leaves = !change.cpuset.Contains(now);
