@@ -192,7 +192,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
   }
   admission::Adoption adoption;
   std::set<std::string> resources;
-  if (any_incomplete || !refuted.empty()) {
+  if (any_incomplete || !refuted.empty() || !findings_.outdated.empty()) {
     std::optional<admission::Adoption> adopted = allocation_.Adopt(containers, absent);
     if (!adopted) return Error{ErrorCode::kUnavailable, "alignd is stopping", "start it again"};
     adoption = *std::move(adopted);
