@@ -283,9 +283,22 @@ TEST_F(DaemonResizeShared, UpdateWithoutAllSizesIsNoResizeToSharedCpus) {
   v1::UpdateContainerResourcesRequest request;
   request.set_container_id(app.container);
   request.mutable_linux()->set_cpu_quota(150'000);
-  EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  const auto refused = [&] { return Update(request).error_message(); };
+  EXPECT_NE(
+      refused().find("has 2 exclusive CPUs (1-2), and only an update with the CPU shares and "
+                     "the memory limit, as the kubelet sends it, resizes it between exclusive "
+                     "and shared CPUs: asked for 1.5 CPUs"),
+      std::string::npos)
+      << refused();
   EXPECT_EQ(CpusOf(app.container), "1-2");
   EXPECT_EQ(QuotaOf(app), -1);
+  const Running shared = RunOne(PodConfig("shared"), Sized(500));
+  request.set_container_id(shared.container);
+  request.mutable_linux()->set_cpu_quota(200'000);
+  request.mutable_linux()->set_cpu_shares(2048);
+  EXPECT_NE(refused().find("runs in the shared pool, and only an update with the CPU shares"),
+            std::string::npos)
+      << refused();
 }
 
 TEST_F(DaemonResizeShared, PodThatAsksForOneNumaNodeStaysAsItIs) {
