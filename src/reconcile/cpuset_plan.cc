@@ -204,13 +204,16 @@ size_t CpusetUpdater::Available(Clock::time_point now) const {
 // A container leaves exclusive CPUs before another container comes onto them.
 CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
                                              const std::vector<Change>& changes,
-                                             const Footprints& footprints) {
+                                             const Footprints& footprints) const {
   Waits too_early;
   for (const Change& change : changes) {
     const CpuSet& now = change.now.cpuset;
     const ContainerKey& key = change.now.key;
     if (state.cpu.RunsOnItsOwn(key)) {
-      const CpuSet added = Added(state, change);
+      // One that has left the pool for them before, and was resized since, is alone on those it
+      // has.
+      const bool is_alone = IsStillExclusive(node_, state, change.now, footprints);
+      const CpuSet added = is_alone && !now.empty() ? change.cpuset - now : Added(state, change);
       for (const Footprint& other : footprints) {
         if (other.id == change.id) continue;
         // If the state is not true, one that may be anywhere is not even on its original CPUs.

@@ -37,7 +37,8 @@ inline bool IsStillExclusive(const admission::Node& node, const admission::NodeS
 }
 
 // They are in the shared pool, and no container of the pool comes onto them yet (SharedCpus). A
-// container of which it is not known where it is adds none.
+// container of which it is not known where it is adds none, unless it has been on the CPUs that it
+// was assigned at the start.
 inline CpuSet LeavingCpus(const admission::Node& node, const admission::NodeState& state,
                           const std::vector<ContainerRegistry::Footprint>& footprints) {
   CpuSet leaving;
@@ -54,7 +55,7 @@ inline CpuSet LeavingCpus(const admission::Node& node, const admission::NodeStat
         !IsStillExclusive(node, state, container, footprints)) {
       continue;
     }
-    leaving |= container.cpuset - *assigned;
+    leaving |= (container.cpuset.empty() ? container.assumed : container.cpuset) - *assigned;
   }
   return leaving;
 }

@@ -36,6 +36,10 @@ TEST(LeavingCpus, AreThoseOfResizedContainersOnly) {
   EXPECT_TRUE(LeavingCpus(node, state, {on("resized", "1-2")}).empty());
   // It may be anywhere: the rules for containers of unknown place apply.
   EXPECT_TRUE(LeavingCpus(node, state, {on("resized", "")}).empty());
+  // It was on the CPUs that it was assigned at the start, and has shrunk since.
+  ContainerRegistry::Footprint since_start = on("resized", "");
+  since_start.assumed = List("1-4");
+  EXPECT_EQ(LeavingCpus(node, state, {since_start}), List("3-4"));
 }
 
 TEST(LeavingCpus, AreThoseOfContainersThatWereResizedToSharedCpus) {
