@@ -139,10 +139,10 @@ class AllocationManager final : public InventorySink {
   std::optional<admission::Adoption> Adopt(std::vector<admission::MarkedContainer> containers,
                                            std::set<std::string> absent);
 
-  // The policies that the sandboxes of these pods ask for, by UID. Those that the pods' assignments
-  // satisfy count again, as before the restart. Before the first request is decided. A pod with a
-  // container that is to be moved back (Move) is looked at again then.
-  void LearnPolicies(std::map<std::string, PodPolicies> policies);
+  // What the sandboxes of these pods say, by UID, before the first request is decided. Policies
+  // that the pods' assignments satisfy count again, those of a pod that Move moves back after that.
+  void LearnPolicies(std::map<std::string, PodPolicies> policies,
+                     std::map<std::string, bool> has_pod_level = {});
 
   // These CPUs of the machine, and no others, are offline now (cpumanager::SetOffline). Published
   // before the next request is decided. Nothing is written: the files say what is assigned.

@@ -33,7 +33,9 @@ std::optional<admission::Adoption> AllocationManager::Adopt(
   return adopted.get_future().get();
 }
 
-void AllocationManager::LearnPolicies(std::map<std::string, PodPolicies> policies) {
+void AllocationManager::LearnPolicies(std::map<std::string, PodPolicies> policies,
+                                      std::map<std::string, bool> has_pod_level) {
+  notes_.LearnPodLevel(has_pod_level);
   queue_->Post([this, policies = std::move(policies)] {
     admission::NodeState next = admission::WithPolicies(node_, ledger_.state(), policies);
     missed_policies_ = policies;
