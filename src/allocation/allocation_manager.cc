@@ -102,7 +102,7 @@ void AllocationManager::Start(Caller caller) {
   }
   const auto running = operations_.find(caller.request.pod.uid);
   const bool pending = running != operations_.end();
-  if (ResizeFirst(caller, pending)) return;
+  if (ResizeFirst(caller, pending) || RenewShares(caller, pending)) return;
   const std::vector<UnknownDevices> unknown =
       FindUnknownDevices(ledger_.state(), caller.request, not_devices_);
   if (!unknown.empty() && !caller.learned) return Learn(std::move(caller));

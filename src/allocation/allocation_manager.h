@@ -139,10 +139,10 @@ class AllocationManager final : public InventorySink {
   std::optional<admission::Adoption> Adopt(std::vector<admission::MarkedContainer> containers,
                                            std::set<std::string> absent);
 
-  // The policies that the sandboxes of these pods ask for, by UID. Those that the pods' assignments
-  // satisfy count again, as before the restart. Before the first request is decided. A pod with a
-  // container that is to be moved back (Move) is looked at again then.
-  void LearnPolicies(std::map<std::string, PodPolicies> policies);
+  // What the sandboxes of these pods say, by UID, before the first request is decided. Policies
+  // that the pods' assignments satisfy count again, those of a pod that Move moves back after that.
+  void LearnPolicies(std::map<std::string, PodPolicies> policies,
+                     std::map<std::string, bool> has_pod_level = {});
 
   // These CPUs of the machine, and no others, are offline now (cpumanager::SetOffline). Published
   // before the next request is decided. Nothing is written: the files say what is assigned.
@@ -328,13 +328,13 @@ class AllocationManager final : public InventorySink {
   void StartResize(Pod pod, const std::string& container, int64_t count, ResizeDone done);
   // The decision has been written, or not. Its pod's requests go on.
   void FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome);
-  // Ends the resize of the pod, if one is under way: it is given back. Requests that wait for it
-  // get `why`.
+  // Gives back the resize of the pod that is under way, if any. Requests that wait get `why`.
   void CancelResize(const std::string& pod_uid, const Error& why);
-  // A container that is created with another whole number of exclusive CPUs than it has is resized
-  // before its request is decided. Answers whether the caller was taken over: it starts again, or
-  // gets the refusal.
+  // Before a container is decided that is created with another number of exclusive CPUs than it
+  // has, or that stays on one NUMA node and requests something else there. Both answer whether the
+  // caller was taken over: it starts again, or gets the refusal.
   bool ResizeFirst(Caller& caller, bool pending);
+  bool RenewShares(Caller& caller, bool pending);
   void LogResize(const ResizeUnderWay& resize, const CpuSet& cpus);
 
   // The stopped pods of the request that have an assignment and are not being admitted.

@@ -181,6 +181,18 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
           count + " again");
 }
 
+Refusal RefusedIncompleteSizes(const std::string& pod, const std::string& container,
+                               const CpuSet& exclusive, const std::string& asked) {
+  return RefusedResize(pod, container,
+                       HasExclusive(exclusive) +
+                           ", and only an update with the CPU shares and the memory limit, as the "
+                           "kubelet sends it, resizes it between exclusive and shared CPUs: asked "
+                           "for " +
+                           asked,
+                       "resize the pod in the Kubernetes API; or let the update have the CPU "
+                       "shares and the memory limit as well");
+}
+
 Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, int64_t millis) {
   return RefusedResize(
       pod, container,
@@ -239,6 +251,20 @@ std::optional<Refusal> RefuseOtherShare(const std::string& pod, const std::strin
       "stays on NUMA node " + std::to_string(share.numa_id) + " with " + CpusText(share.millis) +
           ", and its cpu request cannot change while its pod lives: asked for " + CpusText(millis),
       "delete the pod and create it with the CPUs that it needs; its cpu limit can be resized");
+}
+
+Refusal RefusedRenewal(const std::string& pod, const Container& container,
+                       const cpumanager::NodeShare& share, const std::string& lacks) {
+  const Quantity* const memory = Find(container.resources.requests, "memory");
+  return RefusedResize(
+      pod, container.name,
+      "stays on NUMA node " + std::to_string(share.numa_id) + " with " + CpusText(share.millis) +
+          ", which has " + lacks + " for its new request: asked for " +
+          CpusText(admission::ShareOf(container).millis) +
+          (memory == nullptr ? std::string()
+                             : " and " + std::to_string(memory->Value()) + " bytes of memory"),
+      "end other pods of this NUMA node, or delete the pod: created again, it can stay on another "
+      "one");
 }
 
 Refusal RefusedShareOnOneNode(const std::string& pod, const std::string& container,

@@ -79,6 +79,11 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
 Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
                       std::string remedy);
 
+// The refusal to resize between exclusive and shared CPUs by an update that has not all sizes.
+// `pod`, `asked`: as above.
+Refusal RefusedIncompleteSizes(const std::string& pod, const std::string& container,
+                               const CpuSet& exclusive, const std::string& asked);
+
 // The refusal of exclusive CPUs for a container of the shared pool. `pod`: as above.
 Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, int64_t millis);
 
@@ -123,6 +128,11 @@ std::optional<WantedResize> FindResize(const admission::Node& node,
 // Differs: the kubelet assigns what it had before, or refuses it by its topology policy.
 std::optional<Refusal> RefuseResize(const admission::Node& node, const admission::NodeState& state,
                                     const Pod& pod, const std::string& wanted, CpuResizes resizes);
+
+// The refusal of another request for such a container when it is created again: its NUMA node does
+// not have that. `lacks`: what it has. `pod`: its name, or its UID.
+Refusal RefusedRenewal(const std::string& pod, const Container& container,
+                       const cpumanager::NodeShare& share, const std::string& lacks);
 
 // The refusal of shared CPUs for a container with exclusive ones whose pod asks that such
 // containers stay on one NUMA node: what they request there is accounted when they are created.

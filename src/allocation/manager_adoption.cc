@@ -1,4 +1,6 @@
 // The allocation manager and the containers that run without an entry in the state files.
+#include <spdlog/spdlog.h>
+
 #include <future>
 #include <map>
 #include <memory>
@@ -20,14 +22,20 @@ std::optional<admission::Adoption> AllocationManager::Adopt(
     for (const admission::AdoptionNote& note : adoption.refuted) {
       kubelet_.DropUnassigned(adoption.next, note.key.pod_uid);
     }
-    SaveOrLog("assignments of running containers");
+    // A file that was not used is replaced also if its entries are the ones of the state.
+    ledger_.SaveAgain([](const Result<Done>& saved) {
+      if (saved.ok()) return;
+      spdlog::error("assignments of running containers: {}", saved.error().Text());
+    });
     adopted.set_value(std::move(adoption));
   });
   if (!posted) return std::nullopt;
   return adopted.get_future().get();
 }
 
-void AllocationManager::LearnPolicies(std::map<std::string, PodPolicies> policies) {
+void AllocationManager::LearnPolicies(std::map<std::string, PodPolicies> policies,
+                                      std::map<std::string, bool> has_pod_level) {
+  notes_.LearnPodLevel(has_pod_level);
   queue_->Post([this, policies = std::move(policies)] {
     admission::NodeState next = admission::WithPolicies(node_, ledger_.state(), policies);
     missed_policies_ = policies;

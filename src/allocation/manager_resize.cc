@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
 #include "allocation/allocation_manager.h"
@@ -29,6 +30,22 @@ std::string CountText(const CpuSet& cpus) {
   if (cpus.empty()) return "shared CPUs";
   return std::to_string(cpus.Count()) +
          (cpus.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") + cpus.ToString() + ")";
+}
+
+// Whether the container stays on one NUMA node and requests something else than is accounted there.
+// `renews_memory`: also of memory.
+bool HasOtherRequest(const admission::Node& node, const admission::NodeState& state,
+                     const AdmissionRequest& request, const Container& container,
+                     bool& renews_memory) {
+  const Pod& pod = request.pod;
+  const auto share = state.cpu.shares.find({pod.uid, container.name});
+  if (share == state.cpu.shares.end() || !admission::AsksForOneNode(node, pod, container)) {
+    return false;
+  }
+  renews_memory =
+      RefuseMemoryResize(node, state, pod, container.name, request.memory_in_cri).has_value();
+  return renews_memory || RefuseOtherShare(NameOrUid(pod), container.name, share->second,
+                                           admission::ShareOf(container).millis);
 }
 
 }  // namespace
@@ -81,10 +98,13 @@ void AllocationManager::StartResize(Pod pod, const std::string& container, int64
   if (state.cpu.moving.contains(key)) {
     return done(MustRepeat(subject + " is not resized: it is being moved to other CPUs"));
   }
+  admission::ResizeClaims claimed = admission::ClaimsOf(pod, container);
+  pod.containers.clear();
   const bool was_shared = state.cpu.Find(key) == nullptr || state.cpu.WasShared(key);
   admission::ResizeDecision decision =
       admission::Resize(node_, was_shared ? admission::WithPoliciesOf(node_, state, pod) : state,
-                        key, count, pod.claimed_devices);
+                        key, count, claimed);
+  pod.claimed_devices = std::move(claimed.devices);
   if (decision.refusal) return done(InPod(*std::move(decision.refusal), NameOrUid(pod), container));
   if (const Result<Done> fits = RequireReadable(decision.next); !fits.ok()) {
     return done(fits.error());
@@ -156,10 +176,12 @@ bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
   names.name = pod.name;
   names.name_space = pod.name_space;
   names.policies = pod.policies;
-  names.claimed_devices = pod.claimed_devices;
   for (const Container& container : pod.containers) {
     if (container.name != wanted->container) continue;
-    std::ranges::copy(container.claimed_devices, std::back_inserter(names.claimed_devices));
+    Container& own = names.containers.emplace_back();
+    own.name = container.name;
+    own.claimed_devices = pod.claimed_devices;
+    std::ranges::copy(container.claimed_devices, std::back_inserter(own.claimed_devices));
   }
   const uint64_t number = Park(std::move(caller));
   StartResize(std::move(names), wanted->container, wanted->count,
@@ -175,6 +197,49 @@ bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
                 Start(*std::move(waiting));
               });
   return true;
+}
+
+// No process of the container runs, so its request there can change: with its old CPUs and memory
+// back, they are assigned as if it were new. The files have the change before the caller gets an
+// answer.
+bool AllocationManager::RenewShares(Caller& caller, bool pending) {
+  const AdmissionRequest& request = caller.request;
+  const Pod& pod = request.pod;
+  const bool one =
+      std::ranges::find(pod.containers, request.wanted, &Container::name) != pod.containers.end();
+  admission::NodeState next = ledger_.state();
+  std::string renewed;
+  for (const Container& container : pod.containers) {
+    bool renews_memory = false;
+    if (one && container.name != request.wanted) continue;
+    if (!HasOtherRequest(node_, next, request, container, renews_memory)) continue;
+    if (pending) {
+      operations_.at(pod.uid)->behind.push_back(std::move(caller));
+      return true;
+    }
+    admission::RenewedShare share =
+        admission::RenewShare(node_, next, pod, container, /*keeps_memory=*/!renews_memory);
+    if (!share.lacks.empty()) {
+      const Outcome refused(RefusedRenewal(
+          NameOrUid(pod), container, next.cpu.shares.at({pod.uid, container.name}), share.lacks));
+      Respond(std::move(caller), refused);
+      return true;
+    }
+    next = std::move(share.next);
+    renewed += (renewed.empty() ? "" : ", ") + container.name + " (" +
+               CpusText(admission::ShareOf(container).millis) + ")";
+  }
+  if (renewed.empty()) return false;
+  if (const Result<Done> fits = RequireReadable(next); !fits.ok()) {
+    Respond(std::move(caller), Outcome(fits.error()));
+    return true;
+  }
+  spdlog::info("pod {}: created again with other requests on their NUMA nodes: {}", NameOrUid(pod),
+               renewed);
+  ledger_.Keep(std::move(next));
+  SaveOrLog("requests on one NUMA node");
+  ResourcesReleased();
+  return false;
 }
 
 }  // namespace alignd::allocation

@@ -51,6 +51,11 @@ void PodNotes::NotePodLevel(const admission::Node& node, const Pod& pod) {
   has_pod_level_[pod.uid] = alignd::HasPodLevelResources(pod);
 }
 
+void PodNotes::LearnPodLevel(const std::map<std::string, bool>& pods) {
+  const MutexLock lock(mutex_);
+  has_pod_level_.insert(pods.begin(), pods.end());
+}
+
 std::optional<bool> PodNotes::KeepsQuota(const std::string& pod_uid) const {
   const MutexLock lock(mutex_);
   const auto keeps = keeps_quota_.find(pod_uid);
@@ -97,6 +102,7 @@ void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {
   for (const auto& [uid, pod] : with_init_) pod_uids.insert(uid);
   const MutexLock lock(mutex_);
   for (const auto& [uid, keeps] : keeps_quota_) pod_uids.insert(uid);
+  for (const auto& [uid, has] : has_pod_level_) pod_uids.insert(uid);
 }
 
 }  // namespace alignd::allocation

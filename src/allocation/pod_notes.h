@@ -27,7 +27,7 @@ enum class PodQuota {
 };
 
 // Each entry stays until its pod is forgotten, also if the pod was refused. One thread at a time,
-// except for InitContainers, KeepsQuota and HasPodLevelResources.
+// except for those that say otherwise.
 class PodNotes {
  public:
   // Keeps the pod if it has init containers.
@@ -41,6 +41,8 @@ class PodNotes {
   // Notes whether the pod has pod-level resources and whether it keeps its quota
   // (admission::KeepsPodQuota), if all of its containers are known.
   void NotePodLevel(const admission::Node& node, const Pod& pod) EXCLUDES(mutex_);
+  // Whether these pods have pod-level resources, by UID, where that is not known yet. Thread-safe.
+  void LearnPodLevel(const std::map<std::string, bool>& pods) EXCLUDES(mutex_);
   // nullopt: not known. Thread-safe.
   std::optional<bool> KeepsQuota(const std::string& pod_uid) const EXCLUDES(mutex_);
   std::optional<bool> HasPodLevelResources(const std::string& pod_uid) const EXCLUDES(mutex_);
@@ -67,7 +69,7 @@ class PodNotes {
   mutable Mutex mutex_;
   std::map<std::string, std::set<std::string>> init_ GUARDED_BY(mutex_);  // names by UID
   std::map<std::string, bool> keeps_quota_ GUARDED_BY(mutex_);            // by UID
-  std::map<std::string, bool> has_pod_level_ GUARDED_BY(mutex_);          // of the same pods
+  std::map<std::string, bool> has_pod_level_ GUARDED_BY(mutex_);          // by UID
 };
 
 }  // namespace alignd::allocation

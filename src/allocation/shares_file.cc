@@ -2,11 +2,13 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "alignd/config/kubelet_config.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "allocation/bad_state.h"
 #include "allocation/state_limits.h"
@@ -17,16 +19,8 @@ namespace {
 
 using checkpoint::Shares;
 
-// Whether there is to be a file.
-bool IsKept(const admission::Node& node) {
-  return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
-}
-
-std::string TextOf(const Shares& shares, const CpuTexts& cpu) {
-  std::vector<uint64_t> files = {checkpoint::CpuFileChecksum(cpu.next)};
-  if (cpu.now && cpu.now != cpu.next) files.push_back(checkpoint::CpuFileChecksum(*cpu.now));
-  return checkpoint::FormatSharesCheckpoint(shares, files);
-}
+// Each failed write of the CPU file adds one that may be on the disk.
+constexpr size_t kMaxCpuFiles = 64;
 
 }  // namespace
 
@@ -37,7 +31,7 @@ Result<Done> SharesFile::Load(const admission::Node& node, std::string_view cpu_
   Result<std::string> text = host::ReadFile(file_);
   if (!text.ok() && text.error().code == ErrorCode::kNotFound) return Done{};
   is_there_ = true;
-  if (!IsKept(node)) return Done{};  // it is left of another configuration
+  if (!admission::MayShareNodes(node)) return Done{};  // it is left of another configuration
   const bool is_too_long = !text.ok() && text.error().code == ErrorCode::kInvalidArgument;
   if (!text.ok() && !is_too_long) return text.error();
   Result<checkpoint::SharesCheckpoint> loaded =
@@ -51,12 +45,15 @@ Result<Done> SharesFile::Load(const admission::Node& node, std::string_view cpu_
   }
   saved_ = *std::move(loaded);
   is_outdated_ = saved_->IsOfAnotherCpuFile(cpu_text);
+  if (!cpu_text.empty()) cpu_files_ = {checkpoint::CpuFileChecksum(cpu_text)};
   if (is_outdated_) {
     spdlog::warn(
-        "{}: it was saved beside another cpu_manager_state, as before a return to an earlier "
-        "version of alignd: the marks of running containers say what they have, and the others "
-        "are decided anew",
-        file_.string());
+        "{}: {}: the marks of running containers say what they have, and the others are decided "
+        "anew",
+        file_.string(),
+        cpu_text.empty() ? "the cpu_manager_state beside which it was saved is missing"
+                         : "it was saved beside another cpu_manager_state, as before a return to "
+                           "an earlier version of alignd");
     return Done{};
   }
   for (const int numa_id : cpumanager::TakeShares(node.machine, *node.cpu, saved_->shares, state)) {
@@ -70,18 +67,32 @@ Result<Done> SharesFile::Load(const admission::Node& node, std::string_view cpu_
 
 void SharesFile::Forget() {
   saved_.reset();
+  cpu_files_.clear();
   is_there_ = is_uncertain_ = is_outdated_ = false;
 }
 
-bool SharesFile::Has(const Shares& shares, const CpuTexts& cpu) const {
-  if (!saved_ || is_uncertain_ || saved_->cpu_files.empty()) return false;
-  return saved_->shares == shares && !saved_->IsOfAnotherCpuFile(cpu.next);
+std::vector<uint64_t> SharesFile::CpuFiles(const CpuTexts& cpu) const {
+  std::vector<uint64_t> files = cpu_files_;
+  if (cpu.now) files = {checkpoint::CpuFileChecksum(*cpu.now)};
+  const uint64_t next = checkpoint::CpuFileChecksum(cpu.next);
+  if (std::ranges::find(files, next) == files.end()) files.push_back(next);
+  // The first one was written, and the last ones are the likeliest to have come after it.
+  if (files.size() > kMaxCpuFiles) files.erase(files.begin() + 1);
+  return files;
+}
+
+bool SharesFile::Has(const Shares& shares, const std::vector<uint64_t>& cpu_files) const {
+  if (!saved_ || is_uncertain_ || saved_->shares != shares) return false;
+  return std::ranges::all_of(cpu_files, [this](uint64_t file) {
+    return std::ranges::find(saved_->cpu_files, file) != saved_->cpu_files.end();
+  });
 }
 
 Result<Done> SharesFile::RequireReadBack(const admission::Node& node, const Shares& shares,
                                          const CpuTexts& cpu) const {
-  if (!IsKept(node) || Has(shares, cpu)) return Done{};
-  const std::string text = TextOf(shares, cpu);
+  const std::vector<uint64_t> cpu_files = CpuFiles(cpu);
+  if (!admission::MayShareNodes(node) || Has(shares, cpu_files)) return Done{};
+  const std::string text = checkpoint::FormatSharesCheckpoint(shares, cpu_files);
   if (text.size() > kMaxStateBytes) {
     return Error{ErrorCode::kInvalidArgument,
                  "write " + file_.string() + ": the file would be " + std::to_string(text.size()) +
@@ -95,7 +106,7 @@ Result<Done> SharesFile::RequireReadBack(const admission::Node& node, const Shar
 }
 
 Result<Done> SharesFile::RemoveUnused(const admission::Node& node) {
-  return IsKept(node) ? Result<Done>(Done{}) : Remove();
+  return admission::MayShareNodes(node) ? Result<Done>(Done{}) : Remove();
 }
 
 Result<Done> SharesFile::Remove() {
@@ -109,10 +120,11 @@ Result<Done> SharesFile::Remove() {
 
 Result<Done> SharesFile::Save(const admission::Node& node, const Shares& shares,
                               const CpuTexts& cpu) {
-  if (!IsKept(node)) return Remove();
+  if (!admission::MayShareNodes(node)) return Remove();
   if (Result<Done> sound = RequireReadBack(node, shares, cpu); !sound.ok()) return sound;
-  if (Has(shares, cpu)) return Done{};
-  const std::string text = TextOf(shares, cpu);
+  cpu_files_ = CpuFiles(cpu);
+  if (Has(shares, cpu_files_)) return Done{};
+  const std::string text = checkpoint::FormatSharesCheckpoint(shares, cpu_files_);
   // After a failure the content of the file is unknown, so that the next save writes in any case.
   saved_.reset();
   is_there_ = is_uncertain_ = true;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
@@ -16,7 +17,7 @@ namespace alignd::allocation {
 
 // The texts of the CPU file beside which the shares are saved.
 struct CpuTexts {
-  std::optional<std::string> now;  // before the save; nullopt: no file, or unknown
+  std::optional<std::string> now;  // before the save; nullopt: no file, or a write has failed
   std::string next;
 };
 
@@ -52,8 +53,9 @@ class SharesFile {
   void Forget();
 
   // The file has exactly these entries, and is of the next CPU file, which is written after this,
-  // or of the one of now; without pods that can ask for it, there is no file. Writes nothing if
-  // that is so already. Errors: kIo; as RequireReadBack.
+  // or of the one of now, or if that is unknown, of each one that may be there; without pods that
+  // can ask for it, there is no file. Writes nothing if that is so already. Errors: kIo; as
+  // RequireReadBack.
   Result<Done> Save(const admission::Node& node, const checkpoint::Shares& shares,
                     const CpuTexts& cpu);
 
@@ -70,13 +72,18 @@ class SharesFile {
   bool IsUncertain() const { return is_uncertain_; }
 
  private:
+  // The checksums of the CPU files that may be on the disk before the CPU file is written, and
+  // after that.
+  std::vector<uint64_t> CpuFiles(const CpuTexts& cpu) const;
   // Whether the file says this already.
-  bool Has(const checkpoint::Shares& shares, const CpuTexts& cpu) const;
+  bool Has(const checkpoint::Shares& shares, const std::vector<uint64_t>& cpu_files) const;
   Result<Done> Remove();
 
   const std::filesystem::path file_;
   host::FileCalls& calls_;
   std::optional<checkpoint::SharesCheckpoint> saved_;  // the file; nullopt: no file, or unknown
+  // Those of the last save. Any of them may be on the disk if the CPU file was not written then.
+  std::vector<uint64_t> cpu_files_;
   bool is_there_ = false;
   bool is_uncertain_ = false;
   bool is_outdated_ = false;

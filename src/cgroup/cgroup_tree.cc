@@ -166,6 +166,29 @@ Result<std::optional<int64_t>> CgroupTree::LiftCpuQuota(const std::string& path)
   return was;
 }
 
+Result<std::optional<uint64_t>> CgroupTree::SetMissingCpuQuota(const std::string& path,
+                                                               int64_t quota) const {
+  const fs::path file = CpuFiles(path)[0];
+  const Result<std::string> line = ReadLine(file);
+  if (!line.ok()) return line.error();
+  const Result<std::optional<int64_t>> now = ReadCpuQuota(path);
+  if (!now.ok()) return now.error();
+  if (*now) return std::optional<uint64_t>();
+  const fs::path period_file = version2_ ? file : Directory("cpu", path) / "cpu.cfs_period_us";
+  const Result<std::string> text =
+      version2_ ? Result<std::string>(line->substr(line->find(' ') + 1)) : ReadLine(period_file);
+  if (!text.ok()) return text.error();
+  const Result<int64_t> period = ParseNumber(period_file, *text, "period");
+  if (!period.ok()) return period.error();
+  if (*period <= 0)
+    return Error{ErrorCode::kCorrupt, period_file.string() + ": no period", kNoCgroupFile};
+  const Result<Done> written = Write(file, std::to_string(quota));
+  if (!written.ok()) return written.error();
+  constexpr uint64_t kMicrosPerSecond = 1'000'000;
+  return std::optional(static_cast<uint64_t>(quota) * kMicrosPerSecond /
+                       static_cast<uint64_t>(*period));
+}
+
 std::vector<fs::path> CgroupTree::CpuFiles(const std::string& path) const {
   const fs::path directory = Directory("cpu", path);
   return {directory / (version2_ ? "cpu.max" : "cpu.cfs_quota_us"),

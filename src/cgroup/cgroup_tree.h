@@ -74,6 +74,11 @@ class CgroupTree {
   // Source: kernel Documentation/scheduler/sched-bwc.rst; cgroup-v2.rst, cpu.max.
   Result<std::optional<int64_t>> LiftCpuQuota(const std::string& path) const;
 
+  // Sets the CFS quota of one cgroup that has none. Its period stays. Returns the same in
+  // microseconds of CPU time per second. nullopt: it has a quota already, and nothing is written.
+  // Errors: as LiftCpuQuota.
+  Result<std::optional<uint64_t>> SetMissingCpuQuota(const std::string& path, int64_t quota) const;
+
   // The text of cpu.shares (version 2: cpu.weight), and a write of it. The two scales differ, so
   // the text is only written back as it was. Errors: kNotFound if there is no such cgroup; kIo.
   Result<std::string> ReadCpuShares(const std::string& path) const;

@@ -8,12 +8,13 @@ namespace alignd::cgroup {
 
 namespace {
 
-// Otherwise the quota is back after a daemon-reload, until it is lifted once more.
-void LiftInSystemd(const CgroupTree& cgroups, const std::string& path) {
+// Otherwise the former quota, or none, is back after a daemon-reload.
+void SetInSystemd(const CgroupTree& cgroups, const std::string& path,
+                  std::optional<uint64_t> per_second) {
   const std::optional<std::string> unit = UnitOfCgroup(path);
   if (!unit) return;
-  const Result<Done> lifted = cgroups.systemd().LiftCpuQuota(*unit);
-  if (!lifted.ok()) spdlog::info("CPUQuota= of {} stays: {}", *unit, lifted.error().Text());
+  const Result<Done> set = cgroups.systemd().SetCpuQuota(*unit, per_second);
+  if (!set.ok()) spdlog::info("CPUQuota= of {} stays: {}", *unit, set.error().Text());
 }
 
 }  // namespace
@@ -29,12 +30,23 @@ Result<std::optional<int64_t>> LiftPodQuota(const CgroupTree& cgroups, const std
   const std::optional<std::string> path = PathOfPod(parent, pod_uid);
   if (!path) return std::optional<int64_t>();
   Result<std::optional<int64_t>> lifted = cgroups.LiftCpuQuota(*path);
-  if (lifted.ok() && *lifted) LiftInSystemd(cgroups, *path);
+  if (lifted.ok() && *lifted) SetInSystemd(cgroups, *path, std::nullopt);
   if (lifted.ok()) return lifted;
   if (lifted.error().code == ErrorCode::kNotFound) return std::optional<int64_t>();
   return Error{lifted.error().code, lifted.error().message,
                "let alignd write the cgroups of pods (systemd: ProtectControlGroups=no), or start "
                "it with --keep-pod-cpu-quota if pods are to keep their quota"};
+}
+
+Result<bool> RestorePodQuota(const CgroupTree& cgroups, const std::string& path, int64_t quota) {
+  const Result<std::optional<uint64_t>> per_second = cgroups.SetMissingCpuQuota(path, quota);
+  if (!per_second.ok()) {
+    if (per_second.error().code == ErrorCode::kNotFound) return false;
+    return per_second.error();
+  }
+  if (!*per_second) return false;
+  SetInSystemd(cgroups, path, *per_second);
+  return true;
 }
 
 std::string LiftedText(const std::string& pod, int64_t quota) {

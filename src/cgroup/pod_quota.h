@@ -24,7 +24,12 @@ std::optional<std::string> PathOfPod(const std::string& parent, const std::strin
 Result<std::optional<int64_t>> LiftPodQuota(const CgroupTree& cgroups, const std::string& parent,
                                             const std::string& pod_uid);
 
-// The line of the log after that. `pod`: "pod NAME". `quota`: the one from before.
+// Gives the pod's own cgroup, at `path`, a quota that was lifted. A unit of systemd gets it too.
+// Returns whether it is set: not if the cgroup has another one, or does not exist. Errors: kIo,
+// kCorrupt: there is none.
+Result<bool> RestorePodQuota(const CgroupTree& cgroups, const std::string& path, int64_t quota);
+
+// The line of the log after LiftPodQuota. `pod`: "pod NAME". `quota`: the one from before.
 std::string LiftedText(const std::string& pod, int64_t quota);
 
 }  // namespace alignd::cgroup

@@ -76,11 +76,10 @@ bool AppendCpus(const CpuSet& cpus, DBusMessageIter& property) {
 }
 
 // CPUQuotaPerSecUSec: the largest number means none.
-bool AppendNoQuota(DBusMessageIter& property) {
-  const uint64_t none = std::numeric_limits<uint64_t>::max();
+bool AppendNumber(uint64_t number, DBusMessageIter& property) {
   DBusMessageIter variant;
   return dbus_message_iter_open_container(&property, DBUS_TYPE_VARIANT, "t", &variant) &&
-         dbus_message_iter_append_basic(&variant, DBUS_TYPE_UINT64, &none) &&
+         dbus_message_iter_append_basic(&variant, DBUS_TYPE_UINT64, &number) &&
          dbus_message_iter_close_container(&property, &variant);
 }
 
@@ -277,9 +276,14 @@ std::vector<Result<std::optional<CpuSet>>> SystemdUnits::ReadAllowedCpus(
   return CallAll<std::optional<CpuSet>>(socket_, calls, std::nullopt, ReadCpus);
 }
 
-Result<Done> SystemdUnits::LiftCpuQuota(const std::string& unit) const {
+Result<Done> SystemdUnits::SetCpuQuota(const std::string& unit,
+                                       std::optional<uint64_t> per_second) const {
+  const uint64_t number = per_second.value_or(std::numeric_limits<uint64_t>::max());
+  const auto append = [number](DBusMessageIter& property) {
+    return AppendNumber(number, property);
+  };
   std::vector<Call> calls;
-  calls.push_back(MakeSet(unit, {"CPUQuotaPerSecUSec", AppendNoQuota}));
+  calls.push_back(MakeSet(unit, {"CPUQuotaPerSecUSec", append}));
   return CallAll<Done>(socket_, calls, Done{}, ReadNothing).front();
 }
 

@@ -42,8 +42,9 @@ class SystemdUnits {
   std::vector<Result<std::optional<CpuSet>>> ReadAllowedCpus(
       const std::vector<std::string>& units) const;
 
-  // Removes CPUQuota= of the unit until the next boot. Results as those of SetAllowedCpus.
-  Result<Done> LiftCpuQuota(const std::string& unit) const;
+  // Sets CPUQuota= of the unit until the next boot, in microseconds of CPU time per second;
+  // nullopt: removes it. Results as those of SetAllowedCpus.
+  Result<Done> SetCpuQuota(const std::string& unit, std::optional<uint64_t> per_second) const;
 
  private:
   std::string socket_;

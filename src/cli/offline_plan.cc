@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/transition.h"
 #include "alignd/checkpoint/shares_checkpoint.h"
@@ -204,10 +205,7 @@ bool KnowsShares(const allocation::StatePaths& paths, const admission::NodeState
 // node: a move can take it, and so can a change that leaves the pool fewer CPUs.
 void RefuseByShares(const admission::Node& before, const admission::Node& after,
                     const admission::NodeState& state, admission::Transition& plan) {
-  const auto has_shares = [](const admission::Node& node) {
-    return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
-  };
-  if (!has_shares(before) || !has_shares(after)) return;
+  if (!admission::MayShareNodes(before) || !admission::MayShareNodes(after)) return;
   const std::string why =
       "podPolicies has sharedNUMANode, and there is no file cpu_shares that fits the other ones, "
       "which says which containers of the shared pool stay on one NUMA node";

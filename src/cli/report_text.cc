@@ -1,5 +1,6 @@
 #include "cli/report_text.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include "allocation/current_assignment.h"
@@ -118,7 +119,11 @@ void PrintDecisions(const v1::ExplainResponse& report, std::ostream& out) {
     PrintDecision(decision, out);
     out << '\n';
   }
-  PrintLegend(out);
+  // A refused resize has no hints.
+  const bool has_hints = std::ranges::any_of(
+      explained.decisions(),
+      [](const v1::PodDecision& decision) { return decision.containers_size() > 0; });
+  if (has_hints) PrintLegend(out);
 }
 
 }  // namespace alignd::cli

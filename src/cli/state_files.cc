@@ -112,9 +112,7 @@ class StateReader {
           "NUMA node " + std::to_string(share.numa_id) + ", " + std::to_string(share.millis) + "m";
     }
     return Counted(shares.size(), "container") + " with shared CPUs of one NUMA node, checksum ok" +
-           (read->IsOfAnotherCpuFile(cpu_text_) ? "; out of date: saved beside another "
-                                                  "cpu_manager_state"
-                                                : "");
+           WhyUnused(*read);
   }
 
   Result<std::string> TakeDecisions(const std::string& text) {
@@ -128,6 +126,13 @@ class StateReader {
   }
 
  private:
+  // Empty: alignd uses it.
+  std::string WhyUnused(const checkpoint::SharesCheckpoint& shares) const {
+    if (cpu_text_.empty()) return "; not used: there is no cpu_manager_state that can be read";
+    if (!shares.IsOfAnotherCpuFile(cpu_text_)) return "";
+    return "; out of date: saved beside another cpu_manager_state";
+  }
+
   // The text has passed CheckStateFile.
   void Take(CheckpointKind kind, const std::string& text) {
     if (kind == CheckpointKind::kCpu) {

@@ -8,6 +8,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/memorymanager/memory_state.h"
+#include "allocation/current_assignment.h"
 #include "control/claims_report.h"
 #include "control/pending_report.h"
 #include "control/readable.h"
@@ -178,15 +179,20 @@ std::map<std::string, std::set<std::string>> ContainersByPod(const ReportSources
   return pods;
 }
 
+// A resize, whether it was done or refused, does not say what the other containers request.
+bool IsSource(const std::string& source) {
+  return !source.empty() && source != allocation::kInPlaceResize;
+}
+
 // The source of each pod's requests, as far as the kept decisions show it.
 std::map<std::string, std::string> SourcesByPod(const ReportSources& sources) {
   std::map<std::string, std::string> by_pod;
   const allocation::DecisionLog& decisions = sources.allocation.decisions();
   for (const auto& decision : decisions.Newest("", allocation::DecisionLog::kCapacity)) {
-    if (!decision->source.empty()) by_pod.try_emplace(decision->pod_uid, decision->source);
+    if (IsSource(decision->source)) by_pod.try_emplace(decision->pod_uid, decision->source);
   }
   for (const auto& decision : DecisionsBefore(sources)) {
-    if (!decision->source().empty()) by_pod.try_emplace(decision->pod_uid(), decision->source());
+    if (IsSource(decision->source())) by_pod.try_emplace(decision->pod_uid(), decision->source());
   }
   return by_pod;
 }

@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -45,12 +47,15 @@ struct ClaimQuestion {
   bool IsPodScope() const { return node.topology.scope() == TopologyManagerScope::kPod; }
 };
 
+bool HasName(const dra::PreparedDevice& device, const std::set<std::string>& names) {
+  return std::ranges::any_of(device.cdi_names,
+                             [&](const std::string& name) { return names.contains(name); });
+}
+
 // Without a name of the question, a device is another container's.
 void KeepNamed(const ClaimQuestion& question, std::vector<dra::PreparedDevice>& devices) {
-  std::erase_if(devices, [&](const dra::PreparedDevice& device) {
-    return std::ranges::none_of(
-        device.cdi_names, [&](const std::string& name) { return question.names.contains(name); });
-  });
+  std::erase_if(
+      devices, [&](const dra::PreparedDevice& device) { return !HasName(device, question.names); });
 }
 
 void ReduceTo(const std::string& wanted, Pod& pod) {
@@ -167,18 +172,44 @@ void WarnOfUnknown(const Pod& pod, const Error& error) {
                pod.name, error.Text());
 }
 
+// The CDI names of each of these containers of which they are known.
+using NamesByContainer = std::map<std::string, std::set<std::string>>;
+
+NamesByContainer KnownNames(const HandlerContext& context, const std::string& pod_uid,
+                            const std::set<std::string>& containers) {
+  NamesByContainer known;
+  const bool by_container = context.node.topology.scope() == TopologyManagerScope::kContainer;
+  if (!by_container || context.cdi_names == nullptr) return known;
+  for (const std::string& container : containers) {
+    if (auto names = context.cdi_names->Of({pod_uid, container}))
+      known[container] = *std::move(names);
+  }
+  return known;
+}
+
 // May block.
-Result<std::vector<ClaimedDevice>> AllDevices(const HandlerContext& context,
-                                              const std::string& pod_uid) {
+Result<Done> AddAllDevices(const HandlerContext& context, const NamesByContainer& names, Pod& pod) {
   const Result<std::vector<dra::PreparedDevice>> devices =
-      dra::PreparedFor(*context.claimed_devices, pod_uid);
+      dra::PreparedFor(*context.claimed_devices, pod.uid);
   if (!devices.ok()) return devices.error();
-  Result<std::vector<ClaimedDevice>> located = dra::Locate(*context.claimed_devices, *devices);
-  if (!located.ok()) return located;
+  const Result<std::vector<ClaimedDevice>> located =
+      dra::Locate(*context.claimed_devices, *devices);
+  if (!located.ok()) return located.error();
   const Result<Done> known =
       RequireKnownPlaces(context.node.machine, /*is_sandbox=*/false, *located);
   if (!known.ok()) return known.error();
-  return located;
+  pod.claimed_devices = *located;
+  for (const auto& [name, its_names] : names) {
+    Container& container = pod.containers.emplace_back();
+    container.name = name;
+    for (size_t i = 0; i < devices->size(); ++i) {
+      // As at its creation: one without a CDI name counts for each container.
+      const dra::PreparedDevice& device = (*devices)[i];
+      if (!device.cdi_names.empty() && !HasName(device, its_names)) continue;
+      container.claimed_devices.push_back((*located)[i]);
+    }
+  }
+  return Done{};
 }
 
 // Whether the container has its assignment, and the call does not ask for more CPUs than that.
@@ -242,6 +273,7 @@ void FindClaimed(const HandlerContext& context, PodAsk ask,
 }
 
 void FindClaimedOfPod(const HandlerContext& context, Pod pod,
+                      const std::set<std::string>& containers,
                       std::function<void(Result<Pod>)> done) {
   const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
   const TopologyManagerPolicy policy =
@@ -251,18 +283,15 @@ void FindClaimedOfPod(const HandlerContext& context, Pod pod,
   if (context.claimed_devices == nullptr || policy == TopologyManagerPolicy::kNone) {
     return done(std::move(pod));
   }
-  context.io.Post([context, policy, pod = std::move(pod), done = std::move(done)] {
-    Pod found = pod;
-    Result<std::vector<ClaimedDevice>> devices = AllDevices(context, pod.uid);
-    if (devices.ok()) {
-      found.claimed_devices = *std::move(devices);
-    } else if (policy == TopologyManagerPolicy::kBestEffort) {
-      WarnOfUnknown(pod, devices.error());
-    } else {
-      return done(devices.error());
-    }
-    done(std::move(found));
-  });
+  NamesByContainer names = KnownNames(context, pod.uid, containers);
+  context.io.Post(
+      [context, policy, names = std::move(names), pod = std::move(pod), done = std::move(done)] {
+        Pod found = pod;
+        const Result<Done> added = AddAllDevices(context, names, found);
+        if (!added.ok() && policy != TopologyManagerPolicy::kBestEffort) return done(added.error());
+        if (!added.ok()) WarnOfUnknown(pod, added.error());
+        done(std::move(found));
+      });
 }
 
 }  // namespace alignd::cri

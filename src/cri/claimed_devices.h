@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <set>
+#include <string>
 
 #include "alignd/base/result.h"
 #include "cri/container_handlers.h"
@@ -24,10 +26,12 @@ void FindClaimed(const HandlerContext& context, podsource::PodAsk ask,
                  const runtime::v1::ContainerConfig* config,
                  std::function<void(Result<podsource::PodAsk>)> done);
 
-// For a resize of a container's CPUs: adds the devices of all claims of the pod to the pod itself.
-// `pod` has the name and the UID. CRI does not show here which container has which device.
+// For a resize of CPUs of these containers: adds the devices of all claims of the pod to the pod
+// itself. With topology scope container, also adds those of the containers whose CDI names are
+// known, with the devices of each one: CRI does not show them here. `pod` has the name and the UID.
 // `done` as above. Errors: kUnavailable, as above, but not with topology policy best-effort.
 void FindClaimedOfPod(const HandlerContext& context, Pod pod,
+                      const std::set<std::string>& containers,
                       std::function<void(Result<Pod>)> done);
 
 // Records by which CDI names the container has devices. Call when the runtime has created it.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/config/kubelet_config.h"
 #include "podsource/cri_sizes.h"
 
@@ -88,8 +89,8 @@ Others OthersOf(const Snapshot& snapshot, const ContainerKey& self) {
 Share ShareOf(const admission::Node& node, const Pod& pod, const Container& container) {
   Share share;
   if (node.cpu) share.cpus = ExclusiveCpus(pod, container);
-  if (node.memory && IsPinned(pod)) {
-    share.memory = podsource::Amount(container.resources.limits, "memory");
+  if (admission::AssignsMemory(node, pod)) {
+    share.memory = podsource::Amount(container.resources.requests, "memory");
   }
   return share;
 }

@@ -114,11 +114,13 @@ class UpdateContainerResources final : public WaitingCall {
     using allocation::CpuResizes;
     const CpuResizes resizes = context_.allocation.allowed_resizes();
     const bool to_shared = !IsWhole(millis_);
-    const bool may_share = resizes == CpuResizes::kAll && SaysAllSizes(request_.linux());
-    if (resizes == CpuResizes::kNone || (to_shared && !may_share)) {
+    if (resizes == CpuResizes::kNone || (to_shared && resizes != CpuResizes::kAll)) {
       return Refuse(allocation::ResizeRefusal(PodName(), key_.container, exclusive,
                                               allocation::CpusText(millis_), resizes),
                     decide);
+    }
+    if (to_shared && !SaysAllSizes(request_.linux())) {
+      return RefuseIncompleteSizes(exclusive, decide);
     }
     if (to_shared && AsksForOneNode()) {
       return Refuse(allocation::RefusedShareOnOneNode(PodName(), key_.container, exclusive,
@@ -161,7 +163,8 @@ class UpdateContainerResources final : public WaitingCall {
   void Allocate(const Decide& decide) {
     const bool grows = millis_ > CurrentAssignment().exclusive.Count() * kMillisPerWholeCpu;
     if (!grows) return ResizePod(PodWithName(), decide);
-    FindClaimedOfPod(context_, PodWithName(), Next(&UpdateContainerResources::ResizePod, decide));
+    FindClaimedOfPod(context_, PodWithName(), {key_.container},
+                     Next(&UpdateContainerResources::ResizePod, decide));
   }
 
   void ResizePod(Result<Pod> pod, Decide decide) {
@@ -225,10 +228,10 @@ class UpdateContainerResources final : public WaitingCall {
     AddPolicies(context_, pod);
     MarkHandler(context_, context_.registry.HandlerOfPod(key_.pod_uid), pod);
     if (!WantsExclusive(pod)) return Forward(decide);
-    if (context_.allocation.allowed_resizes() != allocation::CpuResizes::kAll ||
-        !SaysAllSizes(request_.linux())) {
+    if (context_.allocation.allowed_resizes() != allocation::CpuResizes::kAll) {
       return Refuse(allocation::RefusedFirstCpus(PodName(), key_.container, millis_), decide);
     }
+    if (!SaysAllSizes(request_.linux())) return RefuseIncompleteSizes({}, decide);
     RefusePodLevel(decide);
   }
 
@@ -293,6 +296,12 @@ class UpdateContainerResources final : public WaitingCall {
 
   void Refuse(const Refusal& refusal, const Decide& decide) {
     decide(RefuseInPlaceResize(context_, key_, refusal));
+  }
+
+  void RefuseIncompleteSizes(const CpuSet& exclusive, const Decide& decide) {
+    Refuse(allocation::RefusedIncompleteSizes(PodName(), key_.container, exclusive,
+                                              allocation::CpusText(millis_)),
+           decide);
   }
 
   // Only of a container that was resized: others never come onto further CPUs.

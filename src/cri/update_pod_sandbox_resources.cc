@@ -13,6 +13,7 @@
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
 #include "allocation/memory_resize.h"
+#include "cri/claimed_devices.h"
 #include "cri/find_named.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
@@ -21,6 +22,7 @@
 #include "cri/waiting_call.h"
 #include "podsource/cri_sizes.h"
 #include "podsource/resource_source.h"
+#include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -135,7 +137,20 @@ class UpdatePodSandboxResources final : public WaitingCall {
   }
 
   void Try(const Decide& decide) {
-    const std::optional<RefusedContainer> refused = FirstRefused(pod_);
+    if (const std::optional<RefusedContainer> impossible = FirstImpossible(pod_)) {
+      return Refuse(*impossible, decide);
+    }
+    Pod asking = NamedPod(context_, pod_uid_);
+    AddPolicies(context_, asking);
+    const std::set<std::string> growing = Growing();
+    if (growing.empty()) return TryWithDevices(std::move(asking), decide);
+    FindClaimedOfPod(context_, std::move(asking), growing,
+                     Next(&UpdatePodSandboxResources::TryWithDevices, decide));
+  }
+
+  void TryWithDevices(Result<Pod> asking, Decide decide) {
+    if (!asking.ok()) return decide(rpc::ToStatus(asking.error()));
+    const std::optional<RefusedContainer> refused = FirstRefused(pod_, *asking);
     refused ? Refuse(*refused, decide) : Forward(decide);
   }
 
@@ -236,12 +251,22 @@ class UpdatePodSandboxResources final : public WaitingCall {
     return state.cpu.pods.contains(pod_uid_) && !state.cpu.HasOwnCpus({pod_uid_, container});
   }
 
+  // The names of the containers that ask for more exclusive CPUs than they have.
+  std::set<std::string> Growing() const {
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    std::set<std::string> names = growing_;
+    for (const Container& container : pod_.containers) {
+      const CpuSet* const assigned = snapshot->state.cpu.Find({pod_uid_, container.name});
+      if (assigned == nullptr || ExclusiveCpus(pod_, container) <= assigned->Count()) continue;
+      names.insert(container.name);
+    }
+    return names;
+  }
+
   // Resizes the containers one after the other, as the kubelet would, and keeps nothing of it. What
-  // a container gives back is available to the next ones, so these come first.
-  std::optional<RefusedContainer> FirstRefused(const Pod& pod) const {
-    if (std::optional<RefusedContainer> impossible = FirstImpossible(pod)) return impossible;
-    Pod asking = NamedPod(context_, pod_uid_);
-    AddPolicies(context_, asking);
+  // a container gives back is available to the next ones, so these come first. `asking`: the pod
+  // with its policies and its claimed devices.
+  std::optional<RefusedContainer> FirstRefused(const Pod& pod, const Pod& asking) const {
     admission::NodeState state = context_.allocation.snapshot()->state;
     for (const bool grows : {false, true}) {
       for (const Container& container : pod.containers) {
@@ -256,7 +281,8 @@ class UpdatePodSandboxResources final : public WaitingCall {
         if (assigned == nullptr || state.cpu.WasShared(key)) {
           state = admission::WithPoliciesOf(context_.node, std::move(state), asking);
         }
-        admission::ResizeDecision decision = admission::Resize(context_.node, state, key, count);
+        admission::ResizeDecision decision = admission::Resize(
+            context_.node, state, key, count, admission::ClaimsOf(asking, container.name));
         if (decision.refusal) {
           return RefusedContainer{
               container.name, allocation::InPod(*std::move(decision.refusal),

@@ -87,6 +87,8 @@ class ExportPlanner {
     for (const auto& [uid, containers] : plan_.state.cpu.originals) {
       for (const auto& [name, cpus] : containers) {
         if (cpus.empty()) continue;  // it does not keep those that it was created with
+        const CpuSet* const now = plan_.state.cpu.Find({uid, name});
+        if (now != nullptr && *now == cpus) continue;
         plan_.notes.push_back("pod " + uid + " container " + name +
                               ": the kubelet has its present CPUs, and does not know that it was "
                               "created with CPUs " +

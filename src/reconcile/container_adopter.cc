@@ -192,7 +192,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
   }
   admission::Adoption adoption;
   std::set<std::string> resources;
-  if (any_incomplete || !refuted.empty()) {
+  if (any_incomplete || !refuted.empty() || !findings_.outdated.empty()) {
     std::optional<admission::Adoption> adopted = allocation_.Adopt(containers, absent);
     if (!adopted) return Error{ErrorCode::kUnavailable, "alignd is stopping", "start it again"};
     adoption = *std::move(adopted);
@@ -247,11 +247,14 @@ void ContainerAdopter::NotePlaces(const admission::NodeState& state,
                                   const std::vector<admission::MarkedContainer>& containers,
                                   RuntimeListing& listing) {
   std::map<std::string, CpuSet> places;
+  std::map<std::string, CpuSet> assumed;
   for (const admission::MarkedContainer& container : containers) {
-    if (!container.runs || container.record.empty()) continue;
+    if (!container.runs) continue;
     if (state.cpu.withheld.contains(container.key)) continue;  // it stays where it is
     const CpuSet place = container.record | container.cgroup;
     const CpuSet* const assigned = state.cpu.Find(container.key);
+    if (assigned != nullptr) assumed[container.id] = *assigned;
+    if (container.record.empty()) continue;
     if (assigned != nullptr && assigned->Contains(place)) {
       // It stays, which its update confirms; starts wait for that.
       if (place == *assigned) continue;
@@ -263,6 +266,8 @@ void ContainerAdopter::NotePlaces(const admission::NodeState& state,
   for (RuntimeListing::Container& listed : listing.containers) {
     if (const auto found = places.find(listed.id); found != places.end()) {
       listed.place = found->second;
+    } else if (const auto own = assumed.find(listed.id); own != assumed.end()) {
+      listed.assumed = own->second;
     }
   }
 }

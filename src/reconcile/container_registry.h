@@ -29,6 +29,8 @@ struct RuntimeListing {
     PodPolicies policies{};  // that its annotations ask for, and that outlast the admission
     int64_t created_at = 0;  // in nanoseconds since 1970
     CpuSet decided{};        // the CPUs of its annotation resource-status
+    // Whether the pod has pod-level resources, by an annotation with its resources; nullopt: none.
+    std::optional<bool> has_pod_level{};
   };
   struct Container {
     std::string id;
@@ -38,6 +40,9 @@ struct RuntimeListing {
     // At the start, if it is not on exactly the CPUs that it is assigned: the CPUs of the runtime's
     // record and of its cgroup; empty: not known.
     CpuSet place{};
+    // At the start, without `place`: the CPUs that it is assigned, on which the runtime has it, or
+    // of which the runtime does not say anything.
+    CpuSet assumed{};
   };
   // A container with the mark of an assignment. Of each pod and name the one that runs, else the
   // newest; those that have ended only in a sandbox that runs.
@@ -181,6 +186,8 @@ class ContainerRegistry {
     bool has_calls = false;   // a call of another client is under way
     bool was_moved = false;   // another program has moved it
     bool is_listed = false;   // as RuntimeListing::Container::place; not updated since
+    // As RuntimeListing::Container::assumed. Not updated since, so `cpuset` does not have it.
+    CpuSet assumed = {};
   };
   // In id order.
   std::vector<Footprint> Footprints() const;
@@ -268,6 +275,7 @@ class ContainerRegistry {
     bool certain = false;                    // the footprint is the applied set
     bool narrowed = false;                   // the footprint is what the cgroup was narrowed to
     bool is_listed = false;                  // the footprint is from the listing at the start
+    CpuSet assumed = {};                     // likewise, without a footprint
     bool outcome_known = false;              // of the last call that sets its CPUs
     int applying = 0;                        // our own updates, under way
     std::optional<CpuSet> writing = {};      // in addition: our write to the cgroup is under way

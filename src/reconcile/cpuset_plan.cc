@@ -64,13 +64,10 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     for (const auto& [id, update] : applying_) applying.insert(id);
   }
   std::map<std::string, Footprint> footprints;
-  std::vector<Footprint> all = registry_.Footprints();
+  const std::vector<Footprint> all = registry_.Footprints();
   const CpuSet leaving = LeavingCpus(node_, state, all);
   const CpuSet pool = admission::SharedCpus(node_, state);
-  for (Footprint& footprint : all) {
-    const std::string id = footprint.id;
-    footprints[id] = std::move(footprint);
-  }
+  for (const Footprint& footprint : all) footprints[footprint.id] = footprint;
   std::vector<Change> changes;
   for (auto& [id, cpuset] : admission::CpuSetChanges(node_, state, registry_.Containers())) {
     const auto now = footprints.find(id);
@@ -96,7 +93,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const bool may_defer = !failures_.contains(change.id) && !starting.contains(change.id);
     // The call that resizes a container to shared CPUs moves it, with its quota.
     const bool is_resized = !state.cpu.RunsOnItsOwn(change.now.key) && waiters_.empty() &&
-                            IsStillExclusive(node_, state, change.now);
+                            IsStillExclusive(node_, state, change.now, all);
     change.deferred = may_defer && is_resized;
     if (now.empty()) continue;  // it may be anywhere
     const bool leaves = !change.cpuset.Contains(now);
@@ -207,13 +204,16 @@ size_t CpusetUpdater::Available(Clock::time_point now) const {
 // A container leaves exclusive CPUs before another container comes onto them.
 CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
                                              const std::vector<Change>& changes,
-                                             const Footprints& footprints) {
+                                             const Footprints& footprints) const {
   Waits too_early;
   for (const Change& change : changes) {
     const CpuSet& now = change.now.cpuset;
     const ContainerKey& key = change.now.key;
     if (state.cpu.RunsOnItsOwn(key)) {
-      const CpuSet added = Added(state, change);
+      // One that has left the pool for them before, and was resized since, is alone on those it
+      // has.
+      const bool is_alone = IsStillExclusive(node_, state, change.now, footprints);
+      const CpuSet added = is_alone && !now.empty() ? change.cpuset - now : Added(state, change);
       for (const Footprint& other : footprints) {
         if (other.id == change.id) continue;
         // If the state is not true, one that may be anywhere is not even on its original CPUs.

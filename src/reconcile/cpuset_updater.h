@@ -134,8 +134,8 @@ class CpusetUpdater {
   // By the id of a container whose new CPUs others of `footprints` have yet to leave: these.
   using Footprints = std::vector<ContainerRegistry::Footprint>;
   using Waits = std::map<std::string, std::vector<const ContainerRegistry::Footprint*>>;
-  static Waits TooEarly(const admission::NodeState& state, const std::vector<Change>& changes,
-                        const Footprints& footprints);
+  Waits TooEarly(const admission::NodeState& state, const std::vector<Change>& changes,
+                 const Footprints& footprints) const;
   // Has containers with exclusive CPUs that wait in the shared pool leave what is not in it (any
   // more).
   void StepAside(const admission::NodeState& state, std::vector<Change>& changes,

@@ -2,6 +2,7 @@
 // them from it, or it was found on them at the start.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "alignd/admission/node.h"
@@ -18,29 +19,43 @@ inline bool WasResized(const admission::NodeState& state, const ContainerKey& ke
 }
 
 // Whether a container that was resized to shared CPUs is still on its exclusive ones. The pool has
-// the reserved CPUs, which are never exclusive. With strict-cpu-reservation, that shows nothing.
+// the reserved CPUs, which are never exclusive. With strict-cpu-reservation, or if all reserved
+// CPUs are offline, that shows nothing. A container that came into the pool while they were offline
+// has CPUs with others of the pool: nothing else is on exclusive CPUs.
 inline bool IsStillExclusive(const admission::Node& node, const admission::NodeState& state,
-                             const ContainerRegistry::Footprint& container) {
-  return node.cpu && !node.cpu->options.strict_cpu_reservation &&
-         state.cpu.WasShared(container.key) && !container.cpuset.Intersects(node.cpu->reserved);
+                             const ContainerRegistry::Footprint& container,
+                             const std::vector<ContainerRegistry::Footprint>& footprints) {
+  if (!node.cpu || node.cpu->options.strict_cpu_reservation) return false;
+  if (state.cpu.offline.Contains(node.cpu->reserved)) return false;
+  if (!state.cpu.WasShared(container.key) || container.cpuset.Intersects(node.cpu->reserved)) {
+    return false;
+  }
+  return std::ranges::none_of(footprints, [&](const ContainerRegistry::Footprint& other) {
+    return other.id != container.id && !state.cpu.RunsOnItsOwn(other.key) &&
+           other.cpuset.Intersects(container.cpuset);
+  });
 }
 
 // They are in the shared pool, and no container of the pool comes onto them yet (SharedCpus). A
-// container of which it is not known where it is adds none.
+// container of which it is not known where it is adds none, unless it has been on the CPUs that it
+// was assigned at the start.
 inline CpuSet LeavingCpus(const admission::Node& node, const admission::NodeState& state,
                           const std::vector<ContainerRegistry::Footprint>& footprints) {
   CpuSet leaving;
   for (const ContainerRegistry::Footprint& container : footprints) {
     const CpuSet* const assigned = state.cpu.Find(container.key);
     if (assigned == nullptr) {
-      if (IsStillExclusive(node, state, container)) leaving |= container.cpuset;
+      if (IsStillExclusive(node, state, container, footprints)) leaving |= container.cpuset;
       continue;
     }
     if (!WasResized(state, container.key) && !container.is_listed) continue;
     if (!state.cpu.RunsOnItsOwn(container.key)) continue;  // it is in the shared pool itself
     // It leaves the shared pool, which others are in by right.
-    if (state.cpu.WasShared(container.key) && !IsStillExclusive(node, state, container)) continue;
-    leaving |= container.cpuset - *assigned;
+    if (state.cpu.WasShared(container.key) &&
+        !IsStillExclusive(node, state, container, footprints)) {
+      continue;
+    }
+    leaving |= (container.cpuset.empty() ? container.assumed : container.cpuset) - *assigned;
   }
   return leaving;
 }

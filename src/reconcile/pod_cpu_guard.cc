@@ -125,12 +125,27 @@ void PodCpuGuard::TakeRequests() {
 void PodCpuGuard::ForgetGone() {
   std::erase_if(pods_, [this](const auto& entry) {
     const std::string& uid = entry.first;
-    if (!registry_.IsGone(uid) && has_exclusive_(uid)) return false;
+    const bool is_gone = registry_.IsGone(uid);
+    if (!is_gone && has_exclusive_(uid)) return false;
+    if (!is_gone) RestoreQuota(uid, entry.second);
     watch_.Remove(uid);
     due_.erase(uid);
     conditions_.QuotaLeftAlone(uid);
     return true;
   });
+}
+
+void PodCpuGuard::RestoreQuota(const std::string& uid, const Pod& pod) const {
+  if (!pod.lifted) return;
+  const Result<bool> restored = cgroup::RestorePodQuota(cgroups_, pod.path, *pod.lifted);
+  if (!restored.ok()) {
+    spdlog::warn(
+        "{} has no exclusive CPUs any more, and its CFS quota of {} us is not restored: {}",
+        NameOf(SubjectOf(uid)), *pod.lifted, restored.error().Text());
+  } else if (*restored) {
+    spdlog::info("{} has no exclusive CPUs any more: its CFS quota is {} us again",
+                 NameOf(SubjectOf(uid)), *pod.lifted);
+  }
 }
 
 void PodCpuGuard::CheckAt(const std::string& uid, Clock::time_point time) {
@@ -203,6 +218,7 @@ bool PodCpuGuard::CheckQuota(const std::string& uid, Pod& pod) {
   }
   conditions_.QuotaSettled(uid);
   if (!*lifted) return false;
+  pod.lifted = **lifted;
   // The condition stands for the further ones.
   spdlog::log(pod.reported ? spdlog::level::debug : spdlog::level::info, "{}",
               cgroup::LiftedText(NameOf(SubjectOf(uid)), **lifted));

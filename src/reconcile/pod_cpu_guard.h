@@ -1,5 +1,6 @@
 // Keeps the cgroups of pods with exclusive CPUs without CFS quota, and with their shares, while a
-// resize of the pod is refused.
+// resize of the pod is refused. A pod that a resize has left without exclusive CPUs gets its quota
+// back.
 #pragma once
 
 #include <chrono>
@@ -62,7 +63,9 @@ class PodCpuGuard {
 
   void Stop() { task_.Stop(); }
 
-  // Guards the pod until it is gone or has no exclusive CPUs any more, and checks it now. `parent`:
+  // Guards the pod until it is gone or has no exclusive CPUs any more, and checks it now. In the
+  // second case, it then gets the last quota that was lifted here: with a lifted quota, the kubelet
+  // writes the new one before it asks to resize a container, and not again. `parent`:
   // the cgroup parent of its sandbox, or the path of its cgroup. Does nothing if that is not the
   // pod's own cgroup.
   void Guard(const std::string& pod_uid, const std::string& parent) EXCLUDES(mutex_);
@@ -90,12 +93,14 @@ class PodCpuGuard {
     bool asked = false;                        // for a check, by others
     Clock::time_point paused;                  // until then
     bool reported = false;                     // PodQuotaRewritten
+    std::optional<int64_t> lifted;             // the last quota
     std::optional<bool> found_lifted;          // PodQuota::kAsFound: at the first check
   };
 
   Clock::time_point Run() EXCLUDES(mutex_);
   void TakeRequests() EXCLUDES(mutex_);
   void ForgetGone();
+  void RestoreQuota(const std::string& uid, const Pod& pod) const;
   void Check(const std::string& uid, Pod& pod);
   void WatchFiles(const std::string& uid, Pod& pod);
   // Whether the pod is to have no quota.

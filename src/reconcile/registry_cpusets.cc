@@ -57,6 +57,7 @@ void ContainerRegistry::EndApply(const std::string& id, const CpuSet& cpuset, bo
   container->footprint = cpuset;
   container->certain = true;
   container->is_listed = false;
+  container->assumed = {};
   container->elsewhere.reset();
 }
 
@@ -244,7 +245,7 @@ std::vector<ContainerRegistry::Footprint> ContainerRegistry::Footprints() const 
   for (const auto& [id, container] : containers_) {
     containers.push_back({id, container.key, FootprintOf(container), MayNarrow(container),
                           container.writing.has_value(), container.calls > 0,
-                          container.elsewhere.has_value(), container.is_listed});
+                          container.elsewhere.has_value(), container.is_listed, container.assumed});
   }
   return containers;
 }

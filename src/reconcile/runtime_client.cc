@@ -10,6 +10,7 @@
 #include "alignd/checkpoint/mark_annotation.h"
 #include "cgroup/node_list.h"
 #include "host/printable.h"
+#include "reconcile/sandbox_annotations.h"
 #include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
@@ -75,37 +76,6 @@ class MarkedContainers {
   std::map<ContainerKey, Candidate> newest_;
 };
 
-// Without what a scheduler has decided, and what is wrong: that does not outlast the admission.
-PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
-  PodPolicies read;
-  for (const auto& [name, value] : sandbox.annotations()) {
-    if (name == kResourceStatusAnnotation) continue;
-    ReadPodPolicies(Escaped(name), value, read);
-  }
-  PodPolicies policies;
-  policies.numa_topology = read.numa_topology;
-  policies.required_bind = read.required_bind;
-  policies.preferred_bind = read.preferred_bind;
-  policies.exclusive = read.exclusive;
-  policies.unsupported = std::move(read.unsupported);
-  policies.sharing = std::move(read.sharing);
-  policies.shared_on_one_node = read.shared_on_one_node;
-  for (const auto& [name, value] : sandbox.labels()) {
-    ReadSharingLabel(Escaped(name), value, policies.sharing);
-  }
-  return policies;
-}
-
-// What a scheduler has decided; empty: nothing, or nothing that can be read.
-CpuSet DecidedCpus(const v1::PodSandbox& sandbox) {
-  const auto found = sandbox.annotations().find(std::string(kResourceStatusAnnotation));
-  PodPolicies read;
-  if (found != sandbox.annotations().end()) {
-    ReadPodPolicies(kResourceStatusAnnotation, found->second, read);
-  }
-  return read.cpuset;
-}
-
 // Ids stay as they are: the runtime is called with them. UIDs and names go into state files,
 // reports and the log. A sandbox whose pod has a UID or a name that is no text was not created
 // through alignd.
@@ -119,7 +89,7 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
                                  Escaped(sandbox.metadata().name()),
                                  Escaped(sandbox.metadata().namespace_()),
                                  Escaped(sandbox.runtime_handler()), PoliciesOf(sandbox),
-                                 sandbox.created_at(), DecidedCpus(sandbox)});
+                                 sandbox.created_at(), DecidedCpus(sandbox), HasPodLevel(sandbox)});
     sandbox_of[sandbox.id()] = listing.sandboxes.back();
   }
   MarkedContainers marked;

@@ -35,9 +35,9 @@ std::map<std::string, std::string> UnsupportedIn(const RuntimeListing& listing) 
   return pods;
 }
 
-}  // namespace
-
-std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing) {
+// Of each pod, by UID.
+std::map<std::string, const RuntimeListing::Sandbox*> NewestSandboxes(
+    const RuntimeListing& listing) {
   std::map<std::string, const RuntimeListing::Sandbox*> newest;
   for (const RuntimeListing::Sandbox& sandbox : listing.sandboxes) {
     const RuntimeListing::Sandbox*& known = newest[sandbox.pod_uid];
@@ -45,8 +45,23 @@ std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing) {
                                                   std::pair(known->ready, known->created_at);
     if (is_later) known = &sandbox;
   }
+  return newest;
+}
+
+// By UID, of the pods of which their annotations say it.
+std::map<std::string, bool> PodLevelIn(const RuntimeListing& listing) {
+  std::map<std::string, bool> pods;
+  for (const auto& [uid, sandbox] : NewestSandboxes(listing)) {
+    if (sandbox->has_pod_level) pods[uid] = *sandbox->has_pod_level;
+  }
+  return pods;
+}
+
+}  // namespace
+
+std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing) {
   std::map<std::string, PodPolicies> policies;
-  for (const auto& [uid, sandbox] : newest) {
+  for (const auto& [uid, sandbox] : NewestSandboxes(listing)) {
     PodPolicies asked = sandbox->policies;
     asked.unsupported.clear();  // nothing to follow
     // Without annotations, the pod can have the defaults of its namespace.
@@ -241,7 +256,7 @@ void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
     return;
   }
   conditions_.RuntimeAnswered();
-  if (!recovered_) allocation_.LearnPolicies(PoliciesIn(*listing));
+  if (!recovered_) allocation_.LearnPolicies(PoliciesIn(*listing), PodLevelIn(*listing));
   const std::set<std::string> known = allocation_.KnownPods();
   const std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   for (const std::string& uid : gone) releaser_.Release(uid);

@@ -13,6 +13,7 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/adoption.h"
+#include "alignd/admission/pod_level.h"
 #include "alignd/admission/resize.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/noderesourcetopology/zones.h"
@@ -34,8 +35,8 @@ struct BoundContainer {
 struct Ledger {
   std::map<std::string, std::map<std::string, BoundContainer>> bound;  // by pod and container
   std::map<std::string, CpuSet> exclusive;                             // by pod
-  // By pod, of each container: the NUMA nodes, and bytes.
-  std::map<std::string, std::vector<std::pair<std::vector<int>, uint64_t>>> memory;
+  // By pod and container: the NUMA nodes, and bytes.
+  std::map<std::string, std::map<std::string, std::pair<std::vector<int>, uint64_t>>> memory;
 
   void Erase(const std::string& uid) {
     bound.erase(uid);
@@ -46,7 +47,8 @@ struct Ledger {
   // Bytes of the NUMA node, of which `all` can be assigned; nullopt: it is in a group.
   std::optional<uint64_t> FreeMemoryOn(int numa, uint64_t all) const {
     for (const auto& [uid, containers] : memory) {
-      for (const auto& [nodes, bytes] : containers) {
+      for (const auto& [name, place] : containers) {
+        const auto& [nodes, bytes] = place;
         if (std::ranges::find(nodes, numa) == nodes.end()) continue;
         if (nodes.size() > 1) return std::nullopt;
         all -= bytes;
@@ -116,6 +118,7 @@ class SharedNodeProperty : public testing::Test {
     node_ = *std::move(node);
     state_ = NodeState::Initial(*node_);
     ledger_ = {};
+    sharing_ = {};
   }
 
   void AssignMemory(KubeletConfig& config) const {
@@ -133,10 +136,10 @@ class SharedNodeProperty : public testing::Test {
         .allocatable;
   }
 
-  bool HasMemoryFor(const Container& container, int numa) const {
+  bool HasMemoryFor(const Ledger& ledger, const Container& container, int numa) const {
     const Quantity* const bytes = Find(container.resources.requests, "memory");
     if (!node_->memory || bytes == nullptr || bytes->IsZero()) return true;  // it asks for none
-    const std::optional<uint64_t> free = ledger_.FreeMemoryOn(numa, AllocatableOn(numa));
+    const std::optional<uint64_t> free = ledger.FreeMemoryOn(numa, AllocatableOn(numa));
     return free && static_cast<uint64_t>(bytes->Value()) <= *free;
   }
 
@@ -145,6 +148,11 @@ class SharedNodeProperty : public testing::Test {
   // The CPUs of the NUMA node that no pod has exclusively and that are not reserved.
   int64_t LeftOn(int position) const {
     return ((machine_->CpusInNuma(position) - node_->cpu->reserved) - ledger_.TakenCpus()).Count();
+  }
+
+  Quantity RandomMillis() {
+    const int millis = random_.OneOf<int>({0, 1, 250, 999, 1000, 1001, 2500, 4000});
+    return *Quantity::Parse(std::to_string(millis) + "m");
   }
 
   Pod RandomSharing(const std::string& uid) {
@@ -160,8 +168,7 @@ class SharedNodeProperty : public testing::Test {
           random_.OneOf<ContainerKind>({ContainerKind::kApp, ContainerKind::kApp,
                                         ContainerKind::kInit, ContainerKind::kSidecar});
       Container container = MakeContainer(kind, "c" + std::to_string(i), {});
-      const int millis = random_.OneOf<int>({0, 1, 250, 999, 1000, 1001, 2500, 4000});
-      container.resources.requests = Amounts({{"cpu", std::to_string(millis) + "m"}});
+      container.resources.requests["cpu"] = RandomMillis();
       // What others reuse of the memory of init containers is tested elsewhere.
       if (kind != ContainerKind::kInit && random_.OnceIn(2)) {
         const int least = pod.stated_qos == QosClass::kGuaranteed ? 1 : 0;
@@ -191,7 +198,7 @@ class SharedNodeProperty : public testing::Test {
       Ledger with = ledger_;
       with.bound[pod.uid]["c"] = {machine_->NumaId(position), millis, pod.containers[0].kind};
       if (with.NeededOn(machine_->NumaId(position)) <= LeftOn(position) &&
-          HasMemoryFor(pod.containers[0], machine_->NumaId(position))) {
+          HasMemoryFor(ledger_, pod.containers[0], machine_->NumaId(position))) {
         return true;
       }
     }
@@ -246,7 +253,7 @@ class SharedNodeProperty : public testing::Test {
       }
       const Quantity* const bytes = Find(container.resources.requests, "memory");
       if (bytes != nullptr && RequestsMemory(*node_, pod, container)) {
-        ledger_.memory[pod.uid].emplace_back(assignment.memory_nodes, bytes->Value());
+        ledger_.memory[pod.uid][container.name] = {assignment.memory_nodes, bytes->Value()};
       }
       if (!assignment.memory_nodes.empty() && assignment.share) {
         EXPECT_EQ(assignment.memory_nodes, std::vector<int>{assignment.share->numa_id})
@@ -324,6 +331,45 @@ class SharedNodeProperty : public testing::Test {
     ++seen_["resized"];
   }
 
+  // A container is created again and requests something else. It stays on its NUMA node if the
+  // ledger without its former request has that there; otherwise nothing changes.
+  void Renew(Pod& pod) {
+    const auto number =
+        static_cast<size_t>(random_.Number(0, static_cast<int>(pod.containers.size()) - 1));
+    Pod asking = pod;
+    Container& container = asking.containers[number];
+    container.resources.requests["cpu"] = RandomMillis();
+    const bool keeps_memory = container.kind == ContainerKind::kInit || random_.OnceIn(2);
+    if (!keeps_memory) {
+      const int least = pod.stated_qos == QosClass::kGuaranteed ? 1 : 0;
+      container.resources.requests["memory"] = Quantity(int64_t{random_.Number(least, 6)} << 30);
+    }
+    const BoundContainer was = ledger_.bound.at(pod.uid).at(container.name);
+    Ledger with = ledger_;
+    with.bound[pod.uid][container.name].millis = container.resources.requests["cpu"].MilliValue();
+    bool fits =
+        with.NeededOn(was.numa) <= LeftOn(static_cast<int>(*machine_->NumaPosition(was.numa)));
+    if (!keeps_memory && node_->memory) {
+      with.memory[pod.uid].erase(container.name);
+      fits = fits && HasMemoryFor(with, container, was.numa);
+      const int64_t bytes = container.resources.requests["memory"].Value();
+      if (bytes > 0)
+        with.memory[pod.uid][container.name] = {{was.numa}, static_cast<uint64_t>(bytes)};
+    }
+    const Pod here = OnThisNode(*node_, asking);
+    const RenewedShare renewed =
+        RenewShare(*node_, state_, here, here.containers[number], keeps_memory);
+    EXPECT_EQ(renewed.lacks.empty(), fits) << renewed.lacks << " " << Where(asking);
+    ++seen_[fits ? "renewed" : "not renewed"];
+    if (!renewed.lacks.empty()) {
+      EXPECT_EQ(renewed.next, state_);
+      return;
+    }
+    state_ = renewed.next;
+    ledger_ = with;
+    pod = asking;
+  }
+
   std::string Where(const Pod& pod) const {
     std::string text = Describe(*machine_) + " policy " +
                        std::string(ToString(node_->topology.kind())) + " taken " +
@@ -352,6 +398,7 @@ class SharedNodeProperty : public testing::Test {
   std::optional<Node> node_;
   NodeState state_;
   Ledger ledger_;
+  std::map<std::string, Pod> sharing_;  // that run, by UID
   std::map<std::string, int> seen_;
 };
 
@@ -365,7 +412,10 @@ TEST_F(SharedNodeProperty, WhatIsRequestedOfANodeIsAlwaysBackedThere) {
       const bool runs_already = ledger_.bound.contains(uid) || ledger_.exclusive.contains(uid);
       if (runs_already && random_.OnceIn(3) && ledger_.exclusive.contains(uid)) {
         Resize(uid);
+      } else if (runs_already && random_.OnceIn(2) && sharing_.contains(uid)) {
+        Renew(sharing_.at(uid));
       } else if (runs_already) {
+        sharing_.erase(uid);
         ReleasePod(uid, state_);
         ledger_.Erase(uid);
       } else {
@@ -376,6 +426,7 @@ TEST_F(SharedNodeProperty, WhatIsRequestedOfANodeIsAlwaysBackedThere) {
           Enter(pod, admission);
           state_ = std::move(admission.next);
           if (!pod.policies.shared_on_one_node) continue;
+          if (!ledger_.exclusive.contains(uid)) sharing_[uid] = pod;
           // The kubelet's retry gets the same.
           const Admission again = Admit(*node_, state_, pod, devicemanager::NoPreference);
           EXPECT_EQ(again.next.cpu.shares, state_.cpu.shares) << Where(pod);
@@ -386,8 +437,9 @@ TEST_F(SharedNodeProperty, WhatIsRequestedOfANodeIsAlwaysBackedThere) {
       if (HasFailure()) return;
     }
   }
-  for (const char* what : {"shared admitted", "shared refused", "memory admitted", "memory refused",
-                           "exclusive admitted", "exclusive refused", "resized"}) {
+  for (const char* what :
+       {"shared admitted", "shared refused", "memory admitted", "memory refused",
+        "exclusive admitted", "exclusive refused", "resized", "renewed", "not renewed"}) {
     EXPECT_GT(seen_[what], runs / 16) << what;
   }
   for (const auto& [what, count] : seen_) RecordProperty(what, count);

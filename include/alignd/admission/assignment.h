@@ -52,6 +52,9 @@ bool RequestsMemory(const Node& node, const Pod& pod, const Container& container
 // then its pod is refused.
 bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container);
 
+// Whether the node assigns CPUs and pods of any namespace can ask for that.
+bool MayShareNodes(const Node& node);
+
 // Whether the node assigns memory to the containers of the pod that request some: the pod is
 // pinned, or has containers that stay on one NUMA node.
 bool AssignsMemory(const Node& node, const Pod& pod);

@@ -237,12 +237,14 @@ class PodAdmission {
     }
     if (!node_.memory) return std::nullopt;
     const std::optional<TopologyHint> own = SharedNodeOf(node_, next_, pod_, container);
+    const bool had_memory = next_.memory.Find({pod_.uid, container.name}) != nullptr;
     memorymanager::Placement memory =
         memorymanager::Allocate(node_.machine, *node_.memory, pod_, container,
                                 own ? *own : MemoryAffinity(affinity), next_.memory);
     std::ranges::find(decisions_, container.name, &ContainerDecision::container)->memory_exact =
         memory.exact;
-    if (own && !memory.refusal) {
+    // What it had before stays where it is: AllocateSharedNode has chosen its NUMA node by that.
+    if (own && !had_memory && !memory.refusal) {
       memory.refusal = RefuseMemoryElsewhere(node_, next_, pod_, container, *own);
     }
     if (memory.refusal) refused_at_ = {container.name, RefusedBy::kMemory};

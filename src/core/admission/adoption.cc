@@ -221,7 +221,7 @@ void AdoptShares(const Node& node, const std::vector<MarkedContainer>& container
                  Adoption& adoption, Texts& texts) {
   cpumanager::CpuState& state = adoption.next.cpu;
   auto saved = std::exchange(state.shares, {});
-  if (!node.cpu || !MayShareNodeAnywhere(node)) return;
+  if (!MayShareNodes(node)) return;
   const auto is_free = [&state](const ContainerKey& key) {
     return state.Find(key) == nullptr && !state.withheld.contains(key);
   };
@@ -304,7 +304,7 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
     const bool is_own = mark.whole.own.contains(key.container);
     if (is_own && state.cpu.pods.contains(key.pod_uid) && !state.cpu.HasOwnCpus(key)) return true;
   }
-  if (node.cpu && MayShareNodeAnywhere(node) && HasOtherShare(state.cpu, key, mark)) return true;
+  if (MayShareNodes(node) && HasOtherShare(state.cpu, key, mark)) return true;
   if (node.memory && !mark.memory.empty() && state.memory.Find(key) == nullptr) return true;
   return std::ranges::any_of(mark.devices, [&](const auto& entry) {
     return state.devices.Find(key, entry.first) == nullptr;

@@ -7,6 +7,7 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/admission/shared_pool.h"
+#include "alignd/config/kubelet_config.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "core/admission/own_defaults.h"
 #include "core/admission/shared_node.h"
@@ -79,6 +80,10 @@ bool AsksForOneNode(const Node& node, const Pod& pod, const Container& container
       !pod.policies.shared_fault.empty() && MayChoose(node, pod, PodPolicy::kSharedNumaNode);
   if (!has_fault && !FollowedPolicies(node, pod).shared_on_one_node) return false;
   return !RequestsCpus(node, pod, container);
+}
+
+bool MayShareNodes(const Node& node) {
+  return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
 }
 
 bool AssignsMemory(const Node& node, const Pod& pod) {

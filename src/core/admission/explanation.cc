@@ -186,7 +186,7 @@ std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState&
     if (!node.cpu) continue;
     const CpuSet backing = cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa.numa_id);
     numa.free_cpus = backing - held_back;
-    if (!MayShareNodeAnywhere(node) && state.cpu.shares.empty()) continue;
+    if (!MayShareNodes(node) && state.cpu.shares.empty()) continue;
     const int64_t all = int64_t{backing.Count()} * cpumanager::kMillisPerCpu;
     const int64_t left = all - cpumanager::SharesOn(state.cpu, numa.numa_id);
     numa.shared_millis = {.free = static_cast<uint64_t>(std::max<int64_t>(0, left)),

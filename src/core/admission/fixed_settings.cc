@@ -37,10 +37,15 @@ std::vector<std::string> FaultsOfFixedSettings(const Node& before, const Node& a
   }
   const bool has_wholes = !state.cpu.pods.empty() || !state.memory.pods.empty();
   const bool gate = PodLevelResourceManagersOn(before.config);
-  if (has_wholes || gate != PodLevelResourceManagersOn(after.config)) {
+  if (has_wholes) {
     faults.push_back(
-        "pods are assigned resources as a whole, or the feature gate PodLevelResourceManagers "
-        "changes: let these pods end, and restart alignd with the other setting");
+        "pods are assigned CPUs or memory as a whole (feature gate PodLevelResourceManagers), "
+        "which "
+        "only the alignd that has them keeps: let these pods end");
+  }
+  if (gate != PodLevelResourceManagersOn(after.config)) {
+    faults.push_back(
+        "the feature gate PodLevelResourceManagers changes: restart alignd with the other setting");
   }
   if (DraNodeAllocatableResourcesOn(before.config) != DraNodeAllocatableResourcesOn(after.config)) {
     faults.push_back("the feature gate DRANodeAllocatableResources changes: restart alignd");

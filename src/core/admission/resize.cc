@@ -152,21 +152,26 @@ class Growth {
 
   std::set<int> NodesOfClaims() const {
     std::set<int> nodes;
-    for (const ClaimedDevice& device : asked_.claimed) {
+    for (const ClaimedDevice& device : asked_.claimed.devices) {
       nodes.insert(device.numa.begin(), device.numa.end());
     }
     return nodes;
   }
 
-  // With scope container, the claimed devices may be of other containers. A container of the shared
-  // pool can be anywhere. If they are all on one NUMA node, this is right whichever ones it has.
-  bool IsClaimUnclear() const { return !IsForPod() && own_.empty() && NodesOfClaims().size() > 1; }
+  // Whether the claimed devices may be of other containers.
+  bool MayBeOfOthers() const { return !IsForPod() && !asked_.claimed.are_its_own; }
 
-  // The claimed devices beside which CPUs are added. With scope container, they may be of other
-  // containers. Those of this one were on exactly the NUMA nodes on which it was admitted, unless
-  // the policy is best-effort: these nodes are right whichever devices it has.
+  // A container of the shared pool can be anywhere. If the devices are all on one NUMA node, this
+  // is right whichever ones it has.
+  bool IsClaimUnclear() const {
+    return MayBeOfOthers() && own_.empty() && NodesOfClaims().size() > 1;
+  }
+
+  // The claimed devices beside which CPUs are added. Those of this container were on exactly the
+  // NUMA nodes on which it was admitted, unless the policy is best-effort: these nodes are right
+  // whichever devices it has.
   std::vector<ClaimedDevice> ClaimedBeside() const {
-    if (IsForPod() || own_.empty() || NodesOfClaims().empty()) return asked_.claimed;
+    if (!MayBeOfOthers() || own_.empty() || NodesOfClaims().empty()) return asked_.claimed.devices;
     const auto own = node_.machine.NumaIds(node_.machine.NumaOf(own_));
     return {ClaimedDevice{.name = "", .numa = {own.begin(), own.end()}}};
   }
@@ -287,8 +292,14 @@ ResizeDecision Decide(const ResizeQuestion& asked) {
 
 }  // namespace
 
+ResizeClaims ClaimsOf(const Pod& pod, const std::string& container) {
+  const auto own = std::ranges::find(pod.containers, container, &Container::name);
+  if (own == pod.containers.end()) return {.devices = pod.claimed_devices};
+  return {.devices = own->claimed_devices, .are_its_own = true};
+}
+
 ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
-                      int64_t count, const std::vector<ClaimedDevice>& claimed) {
+                      int64_t count, const ResizeClaims& claimed) {
   const bool is_whole_by_option = node.cpu && node.cpu->options.full_pcpus_only;
   if (!state.chosen_policies.contains(key.pod_uid)) {
     return Decide({node, state, key, count, is_whole_by_option, claimed});

@@ -87,8 +87,11 @@ std::string DescribeAssignedNodes(const ResizeQuestion& asked) {
     text += (text.empty() ? (is_for_pod ? ". The pod has " : ". It has ") : ", ") + what +
             DescribeNodes(machine, nodes);
   }
-  const std::string claimed = DescribeClaimed(asked.claimed);
-  if (!claimed.empty()) text += ". Claimed devices of the pod: " + claimed;
+  const std::string claimed = DescribeClaimed(asked.claimed.devices);
+  const bool is_own = !is_for_pod && asked.claimed.are_its_own;
+  if (!claimed.empty()) {
+    text += std::string(". Claimed devices of the ") + (is_own ? "container: " : "pod: ") + claimed;
+  }
   return text;
 }
 

@@ -8,6 +8,7 @@
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
+#include "alignd/admission/resize.h"
 #include "alignd/base/cpu_set.h"
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
@@ -22,7 +23,7 @@ struct ResizeQuestion {
   int64_t count;
   // Whether the node requires whole cores; otherwise the pod does, where `node` does.
   bool is_whole_by_option;
-  const std::vector<ClaimedDevice>& claimed;
+  const ResizeClaims& claimed;
 };
 
 // What would help against a refusal that depends on what is free.

@@ -8,6 +8,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/admission/resize.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
@@ -91,8 +92,8 @@ std::string PodLevelRequest(const Node& node, const Pod& pod) {
 }
 
 // Whether all memory of the container is on the NUMA node.
-bool IsMemoryOn(const NodeState& state, const ContainerKey& key, int numa_id) {
-  const std::vector<memorymanager::Block>* const blocks = state.memory.Find(key);
+bool IsMemoryOn(const memorymanager::MemoryState& state, const ContainerKey& key, int numa_id) {
+  const std::vector<memorymanager::Block>* const blocks = state.Find(key);
   return blocks == nullptr || std::ranges::all_of(*blocks, [&](const memorymanager::Block& block) {
            return block.size == 0 || block.numa_affinity == std::vector<int>{numa_id};
          });
@@ -102,17 +103,13 @@ bool IsMemoryOn(const NodeState& state, const ContainerKey& key, int numa_id) {
 bool MemoryFits(const Node& node, const NodeState& state, const Pod& pod,
                 const Container& container, int numa_id) {
   if (!RequestsMemory(node, pod, container)) return true;
-  NodeState with = state;
+  memorymanager::MemoryState with = state.memory;
   const memorymanager::Placement placement = memorymanager::Allocate(
-      node.machine, *node.memory, pod, container, At(node.machine, numa_id), with.memory);
+      node.machine, *node.memory, pod, container, At(node.machine, numa_id), with);
   return !placement.refusal && IsMemoryOn(with, {pod.uid, container.name}, numa_id);
 }
 
 }  // namespace
-
-bool MayShareNodeAnywhere(const Node& node) {
-  return PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
-}
 
 bool StaysWithMemory(const Node& node, const Pod& pod) {
   if (!node.cpu || !node.memory || !FollowedPolicies(node, pod).shared_on_one_node) return false;
@@ -221,10 +218,39 @@ std::optional<Refusal> RefuseMemoryElsewhere(const Node& node, const NodeState& 
                                              const Pod& pod, const Container& container,
                                              const TopologyHint& own) {
   const int numa_id = node.machine.NumaIds(*own.affinity).front();
-  if (IsMemoryOn(state, {pod.uid, container.name}, numa_id)) return std::nullopt;
+  if (IsMemoryOn(state.memory, {pod.uid, container.name}, numa_id)) return std::nullopt;
   return UnexpectedAdmissionError("[memorymanager] NUMA node " + std::to_string(numa_id) +
                                   ", on which container " + container.name +
                                   " stays, does not have all of its memory");
+}
+
+RenewedShare RenewShare(const Node& node, const NodeState& state, const Pod& pod,
+                        const Container& container, bool keeps_memory) {
+  const ContainerKey key{pod.uid, container.name};
+  const int numa_id = state.cpu.shares.at(key).numa_id;
+  const NodeShare share = ShareAt(container, numa_id);
+  NodeState next = state;
+  if (!Fits(node, next, key, share)) {
+    next.cpu.shares.erase(key);
+    const int64_t left = BackingCount(node, next, numa_id) * cpumanager::kMillisPerCpu -
+                         cpumanager::SharesOn(next.cpu, numa_id);
+    return {std::to_string(std::max<int64_t>(left, 0)) + "m of shared CPUs", state};
+  }
+  next.cpu.shares[key] = share;
+  const bool has_memory = node.memory && next.memory.Find(key) != nullptr;
+  if (keeps_memory || container.kind == ContainerKind::kInit ||
+      (!has_memory && !RequestsMemory(node, pod, container))) {
+    return {"", std::move(next)};
+  }
+  memorymanager::ReleaseContainer(key, next.memory);
+  if (!MemoryFits(node, next, pod, container, numa_id)) {
+    return {"too little memory that is in no group of NUMA nodes", state};
+  }
+  if (RequestsMemory(node, pod, container)) {
+    memorymanager::Allocate(node.machine, *node.memory, pod, container, At(node.machine, numa_id),
+                            next.memory);
+  }
+  return {"", std::move(next)};
 }
 
 std::optional<Objection> ObjectionToSharedNode(const Node& node, const Pod& pod) {
@@ -290,7 +316,7 @@ void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::strin
 }
 
 void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes) {
-  if (MayShareNodeAnywhere(after) || next.cpu.shares.empty()) return;
+  if (MayShareNodes(after) || next.cpu.shares.empty()) return;
   notes.emplace_back(
       "podPolicies without sharedNUMANode, and no default shared-cpus: " +
       std::to_string(next.cpu.shares.size()) +

@@ -18,9 +18,6 @@ namespace alignd::admission {
 // The resource of these hints.
 inline constexpr char kSharedCpus[] = "shared cpu";
 
-// Whether pods of any namespace can ask for it on the node.
-bool MayShareNodeAnywhere(const Node& node);
-
 // Whether the node assigns memory to the containers of the pod on the NUMA node on which they stay,
 // whatever the QoS class of the pod.
 bool StaysWithMemory(const Node& node, const Pod& pod);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/cpumanager/node_shares.h"
 
 namespace alignd::noderesourcetopology {
@@ -154,9 +155,7 @@ std::optional<FreeCores> FreeCoresOf(const admission::Node& node,
 
 std::map<int, Backing> BackingOf(const admission::Node& node, const admission::NodeState& state) {
   std::map<int, Backing> all;
-  if (!node.cpu || !PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode)) {
-    return all;
-  }
+  if (!admission::MayShareNodes(node)) return all;
   for (const NumaNode& numa : node.machine.numa()) {
     const CpuSet cpus = cpumanager::BackingOn(node.machine, *node.cpu, state.cpu, numa.id);
     Backing& backing = all[numa.id];

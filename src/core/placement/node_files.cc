@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/checkpoint/shares_checkpoint.h"
@@ -20,10 +21,6 @@ Result<Done> CheckStateFile(const char* name, const Result<Parsed>& parsed) {
   return error;
 }
 
-bool MayShareNodes(const admission::Node& node) {
-  return node.cpu && PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode);
-}
-
 // Of a cpu_shares that can be read. Without cpu_manager_state, the CPUs are those of a node without
 // pods, and it does not matter beside which file it was saved.
 bool IsOutdated(const NodeFiles& files) {
@@ -36,7 +33,7 @@ bool IsOutdated(const NodeFiles& files) {
 
 std::string WhyLackShares(const NodeFiles& files, const admission::Node& node) {
   const bool has_files = !files.cpu_manager_state.empty() || !files.memory_manager_state.empty();
-  if (!has_files || !MayShareNodes(node)) return {};
+  if (!has_files || !admission::MayShareNodes(node)) return {};
   if (files.cpu_shares.empty()) {
     return "no state file says which containers of the shared pool stay on one NUMA node; add "
            "alignd's file cpu_shares, ask";
@@ -49,7 +46,7 @@ std::string WhyLackShares(const NodeFiles& files, const admission::Node& node) {
 
 Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
                         cpumanager::CpuState& state) {
-  if (files.cpu_shares.empty() || !MayShareNodes(node)) return Done{};
+  if (files.cpu_shares.empty() || !admission::MayShareNodes(node)) return Done{};
   const auto shares = checkpoint::ParseSharesCheckpoint(files.cpu_shares);
   if (!shares.ok()) return shares.error().In("cpu_shares");
   if (IsOutdated(files)) return Done{};

@@ -82,7 +82,7 @@ class Follower {
         pod_(pod),
         aligns_(TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone),
         others_may_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kNumaTopologyPolicy)),
-        others_share_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kSharedNumaNode)),
+        others_share_(MayShareNodes(node)),
         by_sockets_(IsPlacedBySockets(node, state, pod)),
         blurred_(blurred) {}
 

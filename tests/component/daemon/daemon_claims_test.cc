@@ -87,6 +87,12 @@ class DaemonClaims : public DaemonTest {
     *request.mutable_linux() = Pinned(cpus).linux().resources();
     return Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status;
   }
+  grpc::Status PodStep(const std::string& sandbox, int cpus) const {
+    v1::UpdatePodSandboxResourcesRequest request;
+    request.set_pod_sandbox_id(sandbox);
+    *request.mutable_resources() = Pinned(cpus).linux().resources();
+    return Call<v1::UpdatePodSandboxResourcesResponse>("UpdatePodSandboxResources", request).status;
+  }
   static v1::ContainerConfig Again(v1::ContainerConfig container) {
     container.mutable_metadata()->set_attempt(1);
     return container;
@@ -112,7 +118,8 @@ void DaemonClaims::CheckThatAResizeStaysBesideTheDevices(const std::string& scop
   EXPECT_EQ(CpusOf(id), "14-15");
   const std::string wide = ResizeTo(id, 15).error_message();
   EXPECT_NE(wide.find("ResizeRefused"), std::string::npos) << wide;
-  EXPECT_NE(wide.find("Claimed devices of the pod: example.com/node/gpu1 on NUMA node 1"),
+  EXPECT_NE(wide.find("Claimed devices of the " + std::string(scope == "pod" ? "pod" : scope) +
+                      ": example.com/node/gpu1 on NUMA node 1"),
             std::string::npos)
       << wide;
   EXPECT_EQ(CpusOf(id), "14-15");
@@ -266,6 +273,45 @@ TEST_F(DaemonClaims, ResizeOfAContainerStaysBesideTheDevices) {
 
 TEST_F(DaemonClaims, ResizeWithPodScopeStaysBesideTheDevices) {
   CheckThatAResizeStaysBesideTheDevices("pod");
+}
+
+// The kubelet makes the call for the pod first, and nothing has been written for the pod then. The
+// CDI names of the containers say which one has the device; after a restart, the runtime says them.
+TEST_F(DaemonClaims, BothCallsOfAResizeDecideByTheDevicesOfTheContainer) {
+  Start(Policy("restricted"));
+  const auto show = [&](const char* a, const char* b) {
+    ShowPod(MakePod("p", {App("a", {{"cpu", a}, {"memory", "100Mi"}}),
+                          App("b", {{"cpu", b}, {"memory", "100Mi"}})}));
+  };
+  show("2", "2");
+  claims_.Prepare("p", {Gpu("1")});
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const std::string sandbox = Run(pod);
+  const std::string a = Create(sandbox, pod, Claiming(2, "1", "a")).response.container_id();
+  const std::string b = Create(sandbox, pod, Pinned(2, "b")).response.container_id();
+  ASSERT_EQ(CpusOf(a), "14-15");
+  ASSERT_EQ(CpusOf(b), "1-2");
+  for (const bool restarted : {false, true}) {
+    if (restarted) {
+      StopDaemon();
+      StartDaemon(Policy("restricted"));
+    }
+    show("15", "2");
+    const std::string refused = PodStep(sandbox, 17).error_message();
+    EXPECT_NE(refused.find("Claimed devices of the container: example.com/node/gpu1"),
+              std::string::npos)
+        << refused;
+    EXPECT_EQ(ResizeTo(a, 15).error_message(), refused);
+    EXPECT_EQ(CpusOf(a), "14-15");
+  }
+  // The other one has no device.
+  show("2", "15");
+  EXPECT_EQ(PodStep(sandbox, 17).error_code(), grpc::StatusCode::UNIMPLEMENTED) << "forwarded";
+  EXPECT_TRUE(ResizeTo(b, 15).ok());
+  EXPECT_EQ(CpusOf(b), "1-13,16-17");
+  claims_.Write({"kubelet/dra_manager_state", "{}"});
+  show("3", "15");
+  EXPECT_EQ(PodStep(sandbox, 18).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 // The kubelet's way to resize a container that has ended.

@@ -250,6 +250,31 @@ TEST_F(DaemonInfeasibleResize, OrdinaryPodIsResizedWithTheGate) {
   EXPECT_EQ(CpusOf(running.container), "1-4");
 }
 
+// Without the Pods API, an annotation with all containers says it, also after a restart.
+TEST_F(DaemonInfeasibleResize, AnnotatedPodIsResizedWithTheGateAlsoAfterARestart) {
+  const std::string config = StaticConfig("topologyManagerPolicy: restricted\n") + kPodLevelGate;
+  Start(config);
+  const std::string app = R"({"app":{"limits":{"cpu":"2","memory":"1Gi"}})";
+  const auto run = [&](const std::string& uid, const std::string& more) {
+    v1::PodSandboxConfig pod = PodConfig(uid);
+    if (!more.empty()) (*pod.mutable_annotations())["alignd.io/resources"] = app + more;
+    return RunOne(pod, Sized(Sizes(2000, kGi)));
+  };
+  const Running plain = run("plain", "}");
+  const Running pod_level =
+      run("level", R"(,"spec.resources":{"limits":{"cpu":"2","memory":"1Gi"}}})");
+  const Running unknown = run("unknown", "");
+  for (const int64_t cpus : {4, 5}) {
+    EXPECT_TRUE(UpdateTo(plain.container, Sizes(cpus * 1000, kGi)).ok()) << cpus;
+    ExpectRefused(UpdateTo(pod_level.container, Sizes(cpus * 1000, kGi)),
+                  "in a pod with pod-level resources");
+    ExpectRefused(UpdateTo(unknown.container, Sizes(cpus * 1000, kGi)),
+                  "whether its pod has pod-level resources is not known");
+    StopDaemon();
+    StartDaemon(config);
+  }
+}
+
 TEST_F(DaemonInfeasibleResize, MemoryOfAPodAsAWholeStays) {
   Start(StaticConfig("topologyManagerScope: pod\n") + kStaticMemory + kPodLevelGate);
   StartPodsApi();

@@ -141,6 +141,10 @@ TEST_P(DaemonRefusedResize, IsShownWithTheNameOfThePod) {
   EXPECT_EQ(decision.outcome(), "refused");
   EXPECT_EQ(decision.reason(), "ResizeRefused");
   EXPECT_EQ(decision.source(), "in-place resize");
+  // It does not say where the requests of the pod are from.
+  const auto pods = control::ControlClient(DaemonOptions().ControlSocket()).ListPods();
+  ASSERT_TRUE(pods.ok()) << pods.error().Text();
+  for (const auto& pod : pods->pods()) EXPECT_EQ(pod.source(), "CRI estimate");
   EXPECT_EQ(decision.times(), 2U);
   EXPECT_TRUE(decision.message().starts_with(
       "container app of pod default/pod-pinned has 2 exclusive CPUs (1-2)"))

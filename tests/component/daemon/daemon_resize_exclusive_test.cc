@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "control/control_client.h"
@@ -156,7 +157,69 @@ TEST_F(DaemonResizeExclusive, UpdateThatTheRuntimeRefusesIsAppliedLater) {
   EXPECT_EQ(CpusOf(pinned.container), "1-2");
 }
 
+// The first update after a restart says where a container is. It shrinks before that.
+TEST_F(DaemonResizeExclusive, OthersWaitForAShrinkRightAfterARestart) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(2));
+  ASSERT_TRUE(Resize(pinned, 6).ok());
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  ASSERT_EQ(CpusOf(shared.container), "0,7-27");
+  StopDaemon();
+  runtime_->SetFailure(kUpdateMethod, {grpc::StatusCode::INTERNAL, "no"}, pinned.container);
+  StartDaemon();
+  EXPECT_FALSE(Resize(pinned, 3).ok());
+  EXPECT_NE(State().find(R"("pinned":{"app":"1-3"})"), std::string::npos) << State();
+  const Running late = RunOne(BurstablePod("late"), Shared());
+  std::this_thread::sleep_for(milliseconds(700));
+  EXPECT_EQ(CpusOf(shared.container), "0,7-27");
+  EXPECT_EQ(CpusOf(late.container), "0,7-27");
+  EXPECT_EQ(CpusOf(pinned.container), "1-6");
+  runtime_->SetFailure(kUpdateMethod, grpc::Status::OK);
+  EXPECT_TRUE(Becomes(pinned, "1-3"));
+  EXPECT_TRUE(Becomes(shared, "0,4-27"));
+  EXPECT_TRUE(Becomes(late, "0,4-27"));
+}
+
 // It gets the CPUs that a shrunken container must leave, once that has left them.
+// alignd ended between the write of the new set and the update of the runtime. Others come onto the
+// CPUs when the container has left them, also if it was created again since it has its original
+// ones.
+TEST_F(DaemonResizeExclusive, OthersWaitForAShrinkThatWasInterrupted) {
+  Start();
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  Running pinned = RunOne(pod, Pinned(3));
+  ASSERT_TRUE(Resize(pinned, 6).ok());
+  ASSERT_TRUE(runtime_->EndContainer(pinned.container, 137));
+  v1::ContainerConfig again = Pinned(6);
+  again.mutable_metadata()->set_attempt(1);
+  pinned.container = Create(pinned.sandbox, pod, again).response.container_id();
+  ASSERT_TRUE(StartContainer(pinned.container).ok());
+  ASSERT_EQ(CpusOf(pinned.container), "1-6");
+  for (int i = 0; i < 6; ++i) RunOne(BurstablePod("shared" + std::to_string(i)), Shared());
+  runtime_->SetFailure(kUpdateMethod, {grpc::StatusCode::INTERNAL, "no"});
+  EXPECT_FALSE(Resize(pinned, 3).ok());
+  StopDaemon();
+  ASSERT_EQ(CpusOf(pinned.container), "1-6");
+  runtime_->SetFailure(kUpdateMethod, grpc::Status::OK);
+  const size_t before = runtime_->Requests(kUpdateMethod).size();
+  StartDaemon();
+  EXPECT_TRUE(Becomes(pinned, "1-3"));
+  EXPECT_TRUE(Eventually([&] { return runtime_->Requests(kUpdateMethod).size() >= before + 7; }));
+  const CpuSet taken = *CpuSet::Parse("4-6");
+  bool has_left = false;
+  const auto requests = runtime_->Requests(kUpdateMethod);
+  for (size_t i = before; i < requests.size(); ++i) {
+    v1::UpdateContainerResourcesRequest update;
+    ASSERT_TRUE(update.ParseFromString(requests[i].bytes));
+    const CpuSet cpus = *CpuSet::Parse(update.linux().cpuset_cpus());
+    if (update.container_id() == pinned.container) {
+      has_left = has_left || !cpus.Intersects(taken);
+      continue;
+    }
+    EXPECT_TRUE(has_left || !cpus.Intersects(taken)) << "update " << i << ": " << cpus.ToString();
+  }
+}
+
 TEST_F(DaemonResizeExclusive, SharedContainerStartsWhileAResizedOneCannotLeaveItsCpus) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(2));

@@ -221,6 +221,42 @@ TEST_F(DaemonResizeShared, ExclusiveCpusOfAResizeOutliveTheLossOfTheirFile) {
   EXPECT_EQ(CpusOf(other.container), "1-2");
 }
 
+// alignd ended between the write of fewer CPUs and the update of the runtime. The container stays
+// on those that it keeps, and others come onto the rest when it has left that.
+TEST_F(DaemonResizeShared, ShrinkThatWasInterruptedGoesOnAfterARestart) {
+  Start();
+  const v1::PodSandboxConfig pod = PodConfig("app");
+  Running app = RunOne(pod, Sized(500));
+  ASSERT_TRUE(Resize(app, 6000).ok());
+  ASSERT_TRUE(runtime_->EndContainer(app.container, 137));
+  app.container = Create(app.sandbox, pod, Sized(6000, 1)).response.container_id();
+  ASSERT_TRUE(StartContainer(app.container).ok());
+  ASSERT_EQ(CpusOf(app.container), "1-6");
+  for (int i = 0; i < 3; ++i) RunOne(BurstablePod("shared" + std::to_string(i)), Shared());
+  runtime_->SetFailure(kUpdates, {grpc::StatusCode::INTERNAL, "no"});
+  EXPECT_FALSE(Resize(app, 3000).ok());
+  StopDaemon();
+  ASSERT_EQ(CpusOf(app.container), "1-6");
+  runtime_->SetFailure(kUpdates, grpc::Status::OK);
+  const size_t before = runtime_->Requests(kUpdates).size();
+  StartDaemon();
+  EXPECT_TRUE(Becomes(app, "1-3"));
+  EXPECT_TRUE(Eventually([&] { return runtime_->Requests(kUpdates).size() >= before + 4; }));
+  bool has_left = false;
+  const auto requests = runtime_->Requests(kUpdates);
+  for (size_t i = before; i < requests.size(); ++i) {
+    v1::UpdateContainerResourcesRequest update;
+    ASSERT_TRUE(update.ParseFromString(requests[i].bytes));
+    const std::string cpus = update.linux().cpuset_cpus();
+    if (update.container_id() == app.container) {
+      EXPECT_EQ(cpus, "1-3") << "update " << i;
+      has_left = true;
+    } else if (!has_left) {
+      EXPECT_EQ(cpus, "0,7-27") << "update " << i;
+    }
+  }
+}
+
 TEST_F(DaemonResizeShared, CreatedAgain) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("app");
@@ -283,9 +319,22 @@ TEST_F(DaemonResizeShared, UpdateWithoutAllSizesIsNoResizeToSharedCpus) {
   v1::UpdateContainerResourcesRequest request;
   request.set_container_id(app.container);
   request.mutable_linux()->set_cpu_quota(150'000);
-  EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  const auto refused = [&] { return Update(request).error_message(); };
+  EXPECT_NE(
+      refused().find("has 2 exclusive CPUs (1-2), and only an update with the CPU shares and "
+                     "the memory limit, as the kubelet sends it, resizes it between exclusive "
+                     "and shared CPUs: asked for 1.5 CPUs"),
+      std::string::npos)
+      << refused();
   EXPECT_EQ(CpusOf(app.container), "1-2");
   EXPECT_EQ(QuotaOf(app), -1);
+  const Running shared = RunOne(PodConfig("shared"), Sized(500));
+  request.set_container_id(shared.container);
+  request.mutable_linux()->set_cpu_quota(200'000);
+  request.mutable_linux()->set_cpu_shares(2048);
+  EXPECT_NE(refused().find("runs in the shared pool, and only an update with the CPU shares"),
+            std::string::npos)
+      << refused();
 }
 
 TEST_F(DaemonResizeShared, PodThatAsksForOneNumaNodeStaysAsItIs) {

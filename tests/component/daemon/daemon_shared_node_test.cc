@@ -173,6 +173,17 @@ TEST_F(DaemonSharedNode, HaveTheirMemoryThere) {
   std::filesystem::remove(file);
   StartDaemon(config);
   EXPECT_TRUE(Eventually([&] { return ReadText(file) == booked; })) << ReadText(file);
+  // Of another amount when it is created again.
+  ASSERT_TRUE(runtime_->EndContainer(running_["a"].container, 1));
+  v1::PodSandboxConfig changed = pod_of("a");
+  (*changed.mutable_annotations())[kResources] =
+      R"({"app":{"requests":{"cpu":"2500m","memory":"2Gi"}}})";
+  v1::ContainerConfig more = Requesting(2500);
+  more.mutable_metadata()->set_attempt(1);
+  const auto created = Create(running_["a"].sandbox, changed, more);
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(place_of(created.response.container_id()), "14-27 mems 1");
+  EXPECT_NE(ReadText(file).find(R"("size":2147483648)"), std::string::npos) << ReadText(file);
   // CRI alone does not show what it requests.
   const std::string unknown = RefusalOf(OneNodePod("b"), Requesting(500));
   EXPECT_NE(unknown.find("CRI does not show what a Burstable pod requests"), std::string::npos)
@@ -271,6 +282,84 @@ TEST_F(DaemonSharedNode, KeepTheirRequestInPlace) {
             std::string::npos)
       << more.error_message();
   EXPECT_EQ(CpusOf(running_["a"].container), "14-27");
+}
+
+// No process of it runs, so that what is accounted can change.
+TEST_F(DaemonSharedNode, CanBeCreatedAgainWithOtherRequests) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 2000), "14-27");
+  ASSERT_EQ(Place("b", 5000), "0-13");
+  uint32_t attempt = 0;
+  const auto again = [&](int millis) {
+    runtime_->EndContainer(running_.at("a").container, 1);
+    v1::ContainerConfig container = Requesting(millis);
+    container.mutable_metadata()->set_attempt(++attempt);
+    const auto created = Create(running_.at("a").sandbox, OneNodePod("a"), container);
+    if (!created.status.ok()) return created.status.error_message();
+    running_.at("a").container = created.response.container_id();
+    EXPECT_TRUE(StartContainer(running_.at("a").container).ok());
+    return CpusOf(running_.at("a").container);
+  };
+  EXPECT_EQ(again(13'500), "14-27");
+  EXPECT_NE(SharesFile().find(R"("cpuMillis":13500)"), std::string::npos) << SharesFile();
+  const std::string big = RefusalOf(PodConfig("big"), Pinned(9));
+  EXPECT_NE(big.find("NUMA node 1: 0 of 14 CPUs"), std::string::npos) << big;
+  const std::string refused = again(14'001);
+  EXPECT_NE(refused.find("ResizeRefused: container app of pod default/pod-a stays on NUMA node 1 "
+                         "with 13.5 CPUs, which has 14000m of shared CPUs for its new request: "
+                         "asked for 14.001 CPUs"),
+            std::string::npos)
+      << refused;
+  EXPECT_EQ(again(500), "14-27");
+  for (const bool restarted : {false, true}) {
+    if (restarted) {
+      StopDaemon();
+      StartDaemon(StaticConfig(kSharing));
+    }
+    ExpectCpus("a", "14-27");
+    EXPECT_NE(SharesFile().find(R"("cpuMillis":500)"), std::string::npos) << SharesFile();
+  }
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("fits"), Pinned(21)).container), "1-8,14-26");
+}
+
+// As after a return to an earlier version: the marks say what the containers have. The file is
+// written again once, and not named at the next start.
+TEST_F(DaemonSharedNode, AnOutdatedFileIsReplacedAtTheStart) {
+  Start(StaticConfig(kSharing));
+  ASSERT_EQ(Place("a", 12'000), "14-27");
+  const std::filesystem::path file = StateDir() / std::string(checkpoint::kSharesFileName);
+  const auto saved = checkpoint::ParseSharesCheckpoint(ReadText(file));
+  ASSERT_TRUE(saved.ok());
+  for (const bool is_outdated : {true, false}) {
+    StopDaemon();
+    if (is_outdated) {
+      std::ofstream(file) << checkpoint::FormatSharesCheckpoint(saved->shares, {1});
+    }
+    StartDaemon(StaticConfig(kSharing));
+    ExpectCpus("a", "14-27");
+    EXPECT_TRUE(Eventually([&] {
+      const auto now = checkpoint::ParseSharesCheckpoint(ReadText(file));
+      return now.ok() && now->shares == saved->shares && !now->IsOfAnotherCpuFile(State());
+    })) << ReadText(file);
+    const auto rebuilt = testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                               reconcile::ConditionType::kStateRebuilt);
+    EXPECT_EQ(rebuilt.size(), is_outdated ? 1U : 0U);
+  }
+  ASSERT_TRUE(StopSandbox(running_["a"].sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(running_["a"].sandbox).ok());
+  // Without containers, too.
+  for (const bool is_outdated : {true, false}) {
+    StopDaemon();
+    if (is_outdated) std::ofstream(file) << checkpoint::FormatSharesCheckpoint({}, {1});
+    StartDaemon(StaticConfig(kSharing));
+    const Running late = RunOne(PodConfig("late"), Pinned(1));  // once the runtime is listed
+    EXPECT_EQ(testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                    reconcile::ConditionType::kStateRebuilt)
+                  .size(),
+              is_outdated ? 1U : 0U);
+    ASSERT_TRUE(StopSandbox(late.sandbox).ok());
+    ASSERT_TRUE(RemoveSandbox(late.sandbox).ok());
+  }
 }
 
 // Whole numbers of CPUs of a Guaranteed pod, which asks for shared ones.

@@ -57,7 +57,7 @@ class ResizeTest : public testing::Test {
   std::string ResizeTo(const std::string& uid, int64_t count, const char* container = "app") {
     const ContainerKey key{uid, container};
     const NodeState before = state;
-    ResizeDecision decision = Resize(*node, state, key, count, claimed);
+    ResizeDecision decision = Resize(*node, state, key, count, {.devices = claimed});
     EXPECT_EQ(decision.next.BrokenInvariants(*node), std::vector<std::string>{});
     if (decision.admitted()) {
       const CpuSet* const now = decision.next.cpu.Find(key);
@@ -448,6 +448,34 @@ TEST_F(ResizeTest, GrowsBesideTheClaimedDevicesOfItsPod) {
       EXPECT_NE(wide.find("Claimed devices of the pod: d on "), std::string::npos) << wide;
     }
   }
+}
+
+// The container is on node 1. If it is known which devices are its own, those of other containers
+// do not matter.
+TEST_F(ResizeTest, GrowsBesideItsOwnClaimedDevices) {
+  StartWithPolicy(TopologyManagerPolicy::kRestricted);
+  Container app = App("app", {{"cpu", "2"}, {"memory", "64Mi"}});
+  app.claimed_devices = {{"first", {1}}};
+  Add(MakePod("p", {app}));
+  Pod pod = MakePod("p", {});
+  pod.claimed_devices = {{"first", {1}}, {"second", {0}}};
+  const auto grow = [&](const ResizeClaims& claims) {
+    return Resize(*node, state, {"p", "app"}, 5, claims);
+  };
+  EXPECT_FALSE(grow(ClaimsOf(pod, "app")).admitted()) << "perhaps its device is on node 1";
+  Container own;
+  own.name = "app";
+  pod.containers = {own};
+  const ResizeDecision free = grow(ClaimsOf(pod, "app"));
+  ASSERT_TRUE(free.admitted()) << free.refusal->message;
+  EXPECT_EQ(free.after.ToString(), "1,4-7");
+  pod.containers[0].claimed_devices = {{"first", {1}}};
+  const ResizeDecision bound = grow(ClaimsOf(pod, "app"));
+  ASSERT_FALSE(bound.admitted());
+  EXPECT_NE(bound.refusal->message.find("Claimed devices of the container: first on NUMA node 1"),
+            std::string::npos)
+      << bound.refusal->message;
+  EXPECT_FALSE(grow(ClaimsOf(pod, "other")).admitted()) << "not known of that one";
 }
 
 }  // namespace

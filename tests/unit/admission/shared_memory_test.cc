@@ -11,6 +11,8 @@
 #include "alignd/admission/adoption.h"
 #include "alignd/admission/assignment_mark.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/pod_level.h"
+#include "alignd/admission/resize.h"
 #include "alignd/admission/transition.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/memorymanager/static_policy.h"
@@ -214,6 +216,35 @@ TEST_F(SharedMemory, IsKeptWhenTheContainerIsCreatedAgain) {
   const NodeState before = state_;
   EXPECT_EQ(Place(none_, Sharing("a", "500m", "20Gi")), "4-7 memory 1");
   EXPECT_EQ(state_, before);
+}
+
+TEST_F(SharedMemory, OfAnotherAmountIsOnTheSameNumaNode) {
+  ASSERT_EQ(Place(none_, Sharing("a", "500m", "20Gi")), "4-7 memory 1");
+  ASSERT_EQ(Place(none_, PodOf("b", {SharedApp("app", "3", "30Gi")})), "4-7 memory 1");
+  const auto renew = [&](const char* memory) {
+    const Pod pod = OnThisNode(none_, Sharing("a", "500m", memory));
+    RenewedShare renewed = RenewShare(none_, state_, pod, pod.containers[0], false);
+    EXPECT_TRUE(renewed.next.BrokenInvariants(none_).empty());
+    state_ = std::move(renewed.next);
+    return renewed.lacks;
+  };
+  EXPECT_EQ(renew("34Gi"), "");
+  EXPECT_EQ(FreeOn(1), 0U);
+  EXPECT_EQ(renew("35Gi"), "too little memory that is in no group of NUMA nodes");
+  EXPECT_EQ(FreeOn(1), 0U) << "it keeps what it had";
+  EXPECT_EQ(renew("1Gi"), "");
+  EXPECT_EQ(FreeOn(1), 33U);
+  EXPECT_EQ(renew(""), "");
+  EXPECT_EQ(PlaceOf(none_, {"a", "app"}), "4-7 memory");
+}
+
+// Another container of its pod is decided, with the first one's memory from before it asked.
+TEST_F(SharedMemory, OfBeforeDoesNotRefuseOtherContainersOfThePod) {
+  ASSERT_EQ(Place(none_, Sharing("a", "500m", "20Gi")), "4-7 memory 1");
+  state_.cpu.shares[{"a", "app"}].numa_id = 0;
+  const Pod pod = PodOf("a", {SharedApp("app", "500m", "20Gi"), SharedApp("log", "500m", "1Gi")});
+  const Admission both = Decide(none_, pod);
+  EXPECT_TRUE(both.admitted()) << both.refusal->message;
 }
 
 // The container has run since before memory was assigned.

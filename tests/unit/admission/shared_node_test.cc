@@ -128,6 +128,26 @@ TEST_F(SharedNode, KeepsItsShareWhenItIsCreatedAgain) {
   EXPECT_EQ(state_, before);
 }
 
+// With another request: in place of the former one.
+TEST_F(SharedNode, StaysOnItsNodeWithAnotherRequest) {
+  ASSERT_EQ(Place(none_, Sharing("a", "2")), "4-7");
+  ASSERT_EQ(Place(none_, Exclusive("x", "5")), "1-5");
+  const auto renew = [&](const char* cpu) {
+    const Pod pod = Sharing("a", cpu);
+    RenewedShare renewed = RenewShare(none_, state_, pod, pod.containers[0], true);
+    EXPECT_TRUE(renewed.next.BrokenInvariants(none_).empty());
+    EXPECT_EQ(renewed.next == state_, !renewed.lacks.empty());
+    state_ = std::move(renewed.next);
+    return renewed.lacks;
+  };
+  EXPECT_EQ(Place(none_, Exclusive("y", "1")), "UnexpectedAdmissionError");
+  EXPECT_EQ(renew("2001m"), "2000m of shared CPUs");
+  EXPECT_EQ(renew("1"), "");
+  EXPECT_EQ(Place(none_, Exclusive("y", "1")), "6");
+  EXPECT_EQ(renew("1001m"), "1000m of shared CPUs");
+  EXPECT_EQ(RunsOn(none_, "a"), "7");
+}
+
 TEST_F(SharedNode, OfOnePodStayTogetherIfTheyFit) {
   Pod pod = MakePod("a", {SharedApp("app", "1"), SharedApp("log", "2"), SharedApp("fat", "2")});
   pod.policies.shared_on_one_node = true;

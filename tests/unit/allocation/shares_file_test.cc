@@ -6,9 +6,12 @@
 #include <string>
 
 #include "alignd/admission/node_state.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "allocation/bad_state.h"
 #include "allocation/checkpoint_store.h"
 #include "core/machine_builder.h"
+#include "core/property_seed.h"
+#include "core/random_machine.h"
 #include "edge/fake_tree.h"
 #include "edge/faulty_file.h"
 #include "host/file.h"
@@ -102,8 +105,51 @@ TEST_F(SharesFileTest, IsOutdatedBesideAnotherCpuFile) {
   EXPECT_TRUE(outdated("a"));
   EXPECT_FALSE(outdated("c"));
   ASSERT_TRUE(file_.Save(node_, Entry("p", 1, 1500), {std::nullopt, "d"}).ok());
-  EXPECT_TRUE(outdated("c"));
+  EXPECT_TRUE(outdated("a"));
+  EXPECT_FALSE(outdated("c")) << "the write of it may have failed, or that of the next one";
   EXPECT_FALSE(outdated("d"));
+}
+
+// Writes fail at any call, and alignd goes on, until the power fails: whichever CPU file is there
+// then, cpu_shares is of it.
+TEST(SharesFile, IsOfTheCpuFileThatAnyFailureLeaves) {
+  Random random;
+  const admission::Node node = NodeWhere(true);
+  int failures = 0;
+  for (int run = 0; run < Iterations(100); ++run) {
+    const testing::FakeTree tree;
+    testing::FaultyFile disk;
+    const StatePaths paths{tree.root() / "state", tree.root() / "plugins"};
+    CheckpointStore store(paths, disk);
+    admission::NodeState state = admission::NodeState::Initial(node);
+    ASSERT_TRUE(store.Load(node).ok());
+    const auto is_of_the_file = [&] {
+      const auto shares = checkpoint::ParseSharesCheckpoint(*host::ReadFile(paths.SharesFile()));
+      return shares.ok() && !shares->IsOfAnotherCpuFile(*host::ReadFile(paths.CpuFile()));
+    };
+    ASSERT_TRUE(store.Save(node, state).ok());
+    for (int step = 0; step < 12; ++step) {
+      state.cpu = admission::NodeState::Initial(node).cpu;
+      const CpuSet exclusive{random.Number(1, 3)};
+      if (random.OnceIn(2)) {
+        state.cpu.assignments["x"]["app"] = exclusive;
+        state.cpu.default_set -= exclusive;
+      }
+      if (random.OnceIn(2)) {
+        state.cpu.shares[{"p", "app"}] = {.numa_id = 1, .millis = random.Number(1, 4) * 500};
+      }
+      if (random.OnceIn(2)) disk.FailAt(random.Number(0, 12));
+      failures += store.Save(node, state).ok() ? 0 : 1;
+      ASSERT_TRUE(is_of_the_file()) << "run " << run << " step " << step;
+      disk.Repair();
+    }
+    if (random.OnceIn(2)) disk.DieAt(random.Number(0, 12));
+    state.cpu.shares[{"q", "app"}] = {.numa_id = 1, .millis = 1};
+    static_cast<void>(store.Save(node, state));
+    disk.LosePower(/*undo_renames=*/random.OnceIn(2));
+    ASSERT_TRUE(is_of_the_file()) << "run " << run << " after the power has failed";
+  }
+  EXPECT_GT(failures, Iterations(100));
 }
 
 // Of NUMA node 0, three CPUs are left: too few for 3500m with another pod's two.

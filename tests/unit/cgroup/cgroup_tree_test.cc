@@ -72,6 +72,27 @@ TEST(CgroupTree, LiftsTheQuotaOnce) {
   EXPECT_EQ(*two.LiftCpuQuota("/kubepods/pod1"), std::nullopt);
 }
 
+TEST(CgroupTree, SetsAMissingQuotaOnly) {
+  FakeTree version1;
+  version1.Write({"cpu/c/cpu.cfs_quota_us", "-1\n"});
+  version1.Write({"cpu/c/cpu.cfs_period_us", "50000\n"});
+  const CgroupTree one(version1.root());
+  EXPECT_EQ(*one.SetMissingCpuQuota("/c", 100'000), 2'000'000U);
+  EXPECT_EQ(*host::ReadFile(version1.root() / "cpu/c/cpu.cfs_quota_us"), "100000");
+  EXPECT_EQ(*one.SetMissingCpuQuota("/c", 7), std::nullopt);
+  EXPECT_EQ(one.SetMissingCpuQuota("/gone", 7).error().code, ErrorCode::kNotFound);
+
+  FakeTree version2({{"cgroup.controllers", "cpuset cpu\n"}, {"c/cpu.max", "max 100000\n"}});
+  const CgroupTree two(version2.root());
+  EXPECT_EQ(*two.SetMissingCpuQuota("/c", 50'000), 500'000U);
+  EXPECT_EQ(*host::ReadFile(version2.root() / "c/cpu.max"), "50000");
+  EXPECT_EQ(*two.SetMissingCpuQuota("/c", 7), std::nullopt);
+  for (const char* const text : {"max\n", "max 0\n", "max x\n"}) {
+    version2.Write({"c/cpu.max", text});
+    EXPECT_EQ(two.SetMissingCpuQuota("/c", 7).error().code, ErrorCode::kCorrupt) << text;
+  }
+}
+
 TEST(CgroupTree, WritesSharesAsTheyWereRead) {
   const FakeTree version1({{"cpu/pod1/cpu.shares", "1024\n"}});
   const CgroupTree one(version1.root());

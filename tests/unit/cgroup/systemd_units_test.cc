@@ -128,6 +128,22 @@ TEST(SystemdUnits, LoseTheQuotaOfAPod) {
   EXPECT_EQ(systemd.calls().size(), 1u);
 }
 
+TEST(SystemdUnits, GetTheQuotaOfAPodBack) {
+  const FakeTree tree({{"cgroup.controllers", "cpuset cpu\n"},
+                       {"kubepods.slice/kubepods-pod1.slice/cpu.max", "max 100000\n"},
+                       {"kubepods/pod1/cpu.max", "max 100000\n"}});
+  const FakeSystemd systemd(tree.root() / "private");
+  const CgroupTree cgroups(tree.root(), SystemdUnits(tree.root() / "private"));
+  const std::string path = "/kubepods.slice/kubepods-pod1.slice";
+  EXPECT_TRUE(*RestorePodQuota(cgroups, path, 50'000));
+  EXPECT_EQ(systemd.calls(),
+            std::vector<std::string>{"kubepods-pod1.slice CPUQuotaPerSecUSec=500000"});
+  EXPECT_FALSE(*RestorePodQuota(cgroups, path, 60'000)) << "it has one";
+  EXPECT_FALSE(*RestorePodQuota(cgroups, "/gone", 60'000));
+  EXPECT_TRUE(*RestorePodQuota(cgroups, "/kubepods/pod1", 60'000));
+  EXPECT_EQ(systemd.calls().size(), 1u);
+}
+
 TEST(SystemdUnits, HaveNoCpusInVersion1) {
   const FakeTree version1;
   EXPECT_EQ(CgroupTree(version1.root()).SystemdUnit("/kubepods.slice/a.scope"), std::nullopt);

@@ -408,6 +408,7 @@ TEST(ReportText, DoesNotCallAResizeNothingToDecide) {
     return TextOf(explained);
   };
   EXPECT_EQ(shown("in-place resize").find("nothing to decide"), std::string::npos);
+  EXPECT_EQ(shown("in-place resize").find("NUMA nodes; !"), std::string::npos) << "it has no hints";
   EXPECT_NE(shown("annotation").find("nothing to decide"), std::string::npos);
 }
 

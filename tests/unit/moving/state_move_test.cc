@@ -405,12 +405,15 @@ TEST(StateExport, NamesTheOriginalCpusOfResizedContainers) {
   MovingNode node;
   MoveToAlignd(node);
   checkpoint::Originals originals;
-  originals["uid-1"]["app"] = node.CpusIn("/var/lib/alignd").assignments.at("uid-1").at("app");
-  node.Write("/var/lib/alignd/cpu_originals", checkpoint::FormatOriginalsCheckpoint(originals));
-  const testing::Printed printed = State(node, {"export", "--dry-run"});
-  EXPECT_EQ(printed.status, 0) << printed.err;
-  EXPECT_TRUE(MovingNode::Has(printed.out, "does not know that it was created with CPUs"))
-      << printed.out;
+  const CpuSet now = node.CpusIn("/var/lib/alignd").assignments.at("uid-1").at("app");
+  for (const bool has_more : {false, true}) {
+    originals["uid-1"]["app"] = has_more ? CpuSet{now.First()} : now;
+    node.Write("/var/lib/alignd/cpu_originals", checkpoint::FormatOriginalsCheckpoint(originals));
+    const testing::Printed printed = State(node, {"export", "--dry-run"});
+    EXPECT_EQ(printed.status, 0) << printed.err;
+    EXPECT_EQ(MovingNode::Has(printed.out, "does not know that it was created with CPUs"), has_more)
+        << printed.out;
+  }
 }
 
 TEST(StateExport, ReplacesPlaceholdersAndKeepsTheKubeletsOwnDevices) {

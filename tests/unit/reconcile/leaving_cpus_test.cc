@@ -36,6 +36,10 @@ TEST(LeavingCpus, AreThoseOfResizedContainersOnly) {
   EXPECT_TRUE(LeavingCpus(node, state, {on("resized", "1-2")}).empty());
   // It may be anywhere: the rules for containers of unknown place apply.
   EXPECT_TRUE(LeavingCpus(node, state, {on("resized", "")}).empty());
+  // It was on the CPUs that it was assigned at the start, and has shrunk since.
+  ContainerRegistry::Footprint since_start = on("resized", "");
+  since_start.assumed = List("1-4");
+  EXPECT_EQ(LeavingCpus(node, state, {since_start}), List("3-4"));
 }
 
 TEST(LeavingCpus, AreThoseOfContainersThatWereResizedToSharedCpus) {
@@ -54,6 +58,32 @@ TEST(LeavingCpus, AreThoseOfContainersThatWereResizedToSharedCpus) {
   EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(), state, {on("0-3")}).empty());
   EXPECT_EQ(LeavingCpus(NodeWithReservedCpu(), state, {on("4-7")}), List("6-7"))
       << "it has shrunk since";
+}
+
+// Only the reserved CPUs show that such a container is in the pool.
+TEST(LeavingCpus, DoNotSqueezeThePoolWhileTheReservedCpusAreOffline) {
+  const admission::Node node = NodeWithReservedCpu();
+  admission::NodeState state;
+  state.cpu.originals[std::string("resized")]["app"] = {};
+  state.cpu.offline = List("0");
+  ContainerRegistry::Footprint resized{.id = "c", .key = {"resized", "app"}, .cpuset = List("1-6")};
+  ContainerRegistry::Footprint other{.id = "o", .key = {"other", "app"}, .cpuset = List("1-6")};
+  // The pool has grown, and shrinks and grows again. CPU 0 is back with the last set.
+  for (const char* const pool : {"1-8", "1-4", "1-6", "0-6"}) {
+    state.cpu.offline = List("0") - List(pool);
+    for (int round = 0; round < 2; ++round) {
+      const CpuSet leaving = LeavingCpus(node, state, {resized, other});
+      for (ContainerRegistry::Footprint* const one : {&other, &resized}) {
+        EXPECT_EQ(SharedCpus(List(pool), List(pool), leaving), List(pool)) << pool;
+        one->cpuset = SharedCpus(List(pool), List(pool), leaving);
+      }
+    }
+  }
+  // Nothing else of the pool is on exclusive CPUs.
+  state.cpu.assignments[std::string("x")]["app"] = List("1-2");
+  other.key = {"x", "app"};
+  other.cpuset = resized.cpuset = List("1-2");
+  EXPECT_EQ(LeavingCpus(node, state, {resized, other}), List("1-2"));
 }
 
 }  // namespace

@@ -129,6 +129,50 @@ TEST_P(PodCpuGuardTest, LiftsAQuotaWhenItIsWritten) {
   EXPECT_TRUE(Eventually([&] { return conditions_.Report().empty(); }));
 }
 
+// The kubelet takes a lifted quota for the smallest one: it writes the new one before the container
+// is resized to shared CPUs, and not again.
+TEST_P(PodCpuGuardTest, RestoresTheLastQuotaOfAPodWithoutExclusiveCpus) {
+  if (!GetParam()) Write(tree_.root() / "cpu/kubepods/poduid/cpu.cfs_period_us", "100000");
+  Start();
+  for (const char* const quota : {"30000", "50000"}) {
+    Write(Quota(), quota + std::string(GetParam() ? " 100000" : ""));
+    EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+  }
+  Write(Quota(), None());  // as the kernel shows it after a write of "max"
+  Settle();
+  exclusive_ = false;
+  guard_->Look();
+  EXPECT_TRUE(Eventually([&] { return Read(Quota()) == "50000"; })) << Read(Quota());
+  // Exclusive again, and again not: the other program's quota stays.
+  exclusive_ = true;
+  guard_->Guard("uid", kPath);
+  EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+  exclusive_ = false;
+  Write(Quota(), Some());
+  guard_->Look();
+  Settle();
+  EXPECT_EQ(Read(Quota()), Some());
+}
+
+TEST_P(PodCpuGuardTest, GivesNoQuotaToAPodThatHadNoneOrIsGone) {
+  Start();
+  exclusive_ = false;
+  guard_->Look();
+  Settle();
+  EXPECT_EQ(Read(Quota()), None()) << "it has lifted none";
+  exclusive_ = true;
+  guard_->Guard("uid", kPath);
+  Write(Quota(), Some());
+  EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+  Write(Quota(), None());
+  Settle();
+  registry_.RemoveSandbox("sandbox");
+  exclusive_ = false;
+  guard_->Look();
+  Settle();
+  EXPECT_EQ(Read(Quota()), None());
+}
+
 TEST_P(PodCpuGuardTest, AQuotaThatThePodKeepsIsNotLifted) {
   quota_ = allocation::PodQuota::kKeep;
   Start();
