@@ -15,7 +15,7 @@ constexpr char kSeeServer[] =
 // One page into `use`. `next`: the token of the page, then of the next one; empty: there is none.
 std::optional<ApiFailure> ListPage(ApiReader& reader, ObjectKind kind, const ListSettings& settings,
                                    const UseObject& use, std::string& next, std::string& version) {
-  std::string path = PathOf(kind) + ("limit=" + std::to_string(settings.page));
+  std::string path = PathOf(kind, settings.pods) + ("limit=" + std::to_string(settings.page));
   if (!next.empty()) path += "&continue=" + UrlEncoded(next);
   std::string body;
   bool is_too_large = false;
@@ -74,7 +74,7 @@ std::string_view ToString(ObjectKind kind) {
   return "";
 }
 
-const char* PathOf(ObjectKind kind) {
+const char* PathOf(ObjectKind kind, PodSelection pods) {
   switch (kind) {
     case ObjectKind::kNode:
       return "/api/v1/nodes?";
@@ -82,8 +82,11 @@ const char* PathOf(ObjectKind kind) {
       return "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies?";
     // As kube-scheduler: a pod that ends is as deleted.
     case ObjectKind::kPod:
-      return "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded%2C"
-             "status.phase%21%3DFailed&";
+      return pods == PodSelection::kAll
+                 ? "/api/v1/pods?fieldSelector=status.phase%21%3DSucceeded%2C"
+                   "status.phase%21%3DFailed&"
+                 : "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded%2C"
+                   "status.phase%21%3DFailed&";
   }
   return "";
 }

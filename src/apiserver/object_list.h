@@ -14,14 +14,17 @@
 
 namespace alignd::apiserver {
 
-// Nodes, NodeResourceTopology objects, and pods that are bound to a node and have not ended.
+// Nodes, NodeResourceTopology objects, and pods that have not ended.
 enum class ObjectKind { kNode, kTopology, kPod };
+
+// Of the pods that have not ended: those that are bound to a node, or all.
+enum class PodSelection { kBound, kAll };
 
 // "nodes", "noderesourcetopologies", "pods".
 std::string_view ToString(ObjectKind kind);
 
 // The path of lists and watches, with '?' or '&' at its end.
-const char* PathOf(ObjectKind kind);
+const char* PathOf(ObjectKind kind, PodSelection pods);
 
 // For a parameter of a path.
 std::string UrlEncoded(std::string_view text);
@@ -44,6 +47,7 @@ Error NotRead(ObjectKind kind, const std::string& what, std::string remedy);
 struct ListSettings {
   int page = 500;  // objects of one answer
   std::string access;
+  PodSelection pods = PodSelection::kBound;
 };
 inline constexpr size_t kMaxListPageBytes = size_t{256} << 20;
 

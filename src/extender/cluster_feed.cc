@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -66,9 +67,10 @@ class ClusterFeed::State final : public ObjectSink {
     has_changed_ = true;
     wake_.NotifyAll();
   }
-  void Remove(ObjectKind kind, const std::string& key) override {
+  void Remove(ObjectKind kind, const std::string& key, const std::string& uid) override {
     const MutexLock lock(mutex_);
     view_.Remove(kind, key);
+    if (kind == ObjectKind::kPod && !uid.empty()) ended_.insert(uid);
     ++Of(kind).changes;
     has_changed_ = true;
     wake_.NotifyAll();
@@ -228,6 +230,7 @@ class ClusterFeed::State final : public ObjectSink {
     for (;;) {
       std::vector<ClusterView::Parts> changed;
       std::optional<Error> problem;
+      std::set<std::string> ended;
       std::optional<ClusterClock::time_point> current;
       ClusterClock::time_point given;
       {
@@ -245,6 +248,7 @@ class ClusterFeed::State final : public ObjectSink {
         has_changed_ = false;
         if (!problem) {
           changed = view_.TakeChanged();
+          ended.swap(ended_);
           current = Of(ObjectKind::kPod).current;
           given = *current;
           for (const ObjectKind kind : kKinds) given = std::min(given, *Of(kind).current);
@@ -263,6 +267,8 @@ class ClusterFeed::State final : public ObjectSink {
       });
       LogProblems(changes);
       extender_.ChangeNodes(changes);
+      // Also of a pod that has come and gone within these changes: they do not show it.
+      extender_.DropPlacesOf(ended, ClusterClock::now());
       extender_.DropPlacesBefore(*current);
       {
         const MutexLock lock(mutex_);
@@ -306,6 +312,7 @@ class ClusterFeed::State final : public ObjectSink {
   std::array<OfKind, kKinds.size()> of_kinds_ GUARDED_BY(mutex_);
   ClusterClock::time_point given_ GUARDED_BY(mutex_){};  // to the extender
   bool has_changed_ GUARDED_BY(mutex_) = false;
+  std::set<std::string> ended_ GUARDED_BY(mutex_);  // UIDs of pods; not given to the extender yet
   uint64_t lists_wanted_ GUARDED_BY(mutex_) = 0;
   bool is_ending_ GUARDED_BY(mutex_) = false;
   std::map<std::string, std::string> problems_;  // of nodes; of the thread `giving_`

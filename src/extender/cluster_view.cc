@@ -65,8 +65,12 @@ void ClusterView::Set(ObjectKind kind, const std::string& key, const std::string
 void ClusterView::SetPod(const std::string& key, const std::string& json) {
   const ViewJson object = ViewJson::parse(json, nullptr, /*allow_exceptions=*/false);
   const std::string node = object.is_object() ? TextIn(object, "spec", "nodeName") : "";
+  if (node.empty()) {  // not bound yet
+    Remove(ObjectKind::kPod, key);
+    return;
+  }
   Result<std::optional<BoundPod>> read = placement::ReadBoundPod(json, "the API server");
-  if (node.empty() || (read.ok() && !*read)) {
+  if (read.ok() && !*read) {
     Remove(ObjectKind::kPod, key);
     return;
   }

@@ -17,6 +17,10 @@ constexpr size_t kMaxShapes = 64;
 // Of kube-scheduler: k8s.io/kube-scheduler/extender/v1, MaxExtenderPriority.
 constexpr int64_t kMaxExtenderPriority = 10;
 
+// A place that has been kept for long enough is dropped when the nodes have been heard again: with
+// the API server, at the latest then.
+constexpr std::chrono::seconds kUntilShown{60};
+
 constexpr char kUnknownNode[] =
     "the extender does not know the node: add its objects or its description";
 
@@ -35,17 +39,8 @@ bool IsConcerned(const PlannedPod& pod) {
   return !pod.faults.empty() || placement::DependsOnNumaNodes(pod);
 }
 
-bool Extender::ConcernsNodes(const PlannedPod& pod) const {
-  if (IsConcerned(pod)) return true;
-  return std::ranges::any_of(seats_, [&](const auto& seat) {
-    return seat.second.readable != nullptr &&
-           placement::DependsOnNumaNodes(pod, seat.second.readable->node().config);
-  });
-}
-
 bool Extender::Concerns(const PlannedPod& pod) const {
-  const MutexLock lock(mutex_);
-  return ConcernsNodes(pod);
+  return IsConcerned(pod) || defaults_.Has(pod.pod.name_space);
 }
 
 void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
@@ -73,18 +68,16 @@ void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
     if (const auto found = fleet->problems().find(i); found != fleet->problems().end()) {
       seat.problem = found->second;
     } else {
-      seat.base = seat.kept = seat.readable = NodePointer(fleet, &node);
+      seat.base = seat.kept = NodePointer(fleet, &node);
+      defaults_.Set(fleet->NameOf(i), node.node().config);
     }
     names.insert(fleet->NameOf(i));
     for (std::string& pod : node.KnownPods()) known.emplace(std::move(pod), fleet->NameOf(i));
   }
+  defaults_.KeepOnly(names);
 
   const MutexLock lock(mutex_);
   problem_.reset();
-  for (auto& [name, seat] : seats) {
-    const auto before = seats_.find(name);
-    if (!seat.readable && before != seats_.end()) seat.readable = before->second.readable;
-  }
   seats_ = std::move(seats);
   known_ = std::move(known);
   shapes_.clear();
@@ -106,7 +99,7 @@ void Extender::ChangeNodes(const std::vector<NodeChange>& changes) {
       if (known != known_.end() && known->second == change.name) known_.erase(known);
     }
     seat.base = change.node;
-    if (change.node != nullptr) seat.readable = change.node;
+    if (change.node != nullptr) defaults_.Set(change.name, change.node->node().config);
     seat.problem = change.problem;
     seat.known = change.pods;
     for (const std::string& pod : change.pods) known_[pod] = change.name;
@@ -115,7 +108,9 @@ void Extender::ChangeNodes(const std::vector<NodeChange>& changes) {
   DropSeen();
   Reseat(names);
   for (const NodeChange& change : changes) {
-    if (change.is_gone) seats_.erase(change.name);
+    if (!change.is_gone) continue;
+    seats_.erase(change.name);
+    defaults_.Remove(change.name);
   }
 }
 
@@ -148,7 +143,7 @@ std::string Extender::WhyNotAsked(const Seat& seat) {
 
 std::vector<Extender::Candidate> Extender::CandidatesOf(Shape& shape,
                                                         const std::vector<std::string>& names,
-                                                        Filtered& filtered) {
+                                                        Clock::time_point now, Filtered& filtered) {
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto found = seats_.find(names[i]);
@@ -161,6 +156,9 @@ std::vector<Extender::Candidate> Extender::CandidatesOf(Shape& shape,
     if (why.empty()) {
       candidates.push_back({.position = i, .seat = &seat});
     } else {
+      if (!seat.blocked.empty() && !filtered.waits) {
+        filtered.waits = WaitsFor(seat, names[i], why, now);
+      }
       filtered.unresolvable[names[i]] = std::move(why);
     }
   }
@@ -239,20 +237,36 @@ Extender::Answer Extender::AnswerOfSeat(Shape& shape, const Seat& seat) {
   if (answer.outcome != Outcome::kFits && answer.stage != placement::Stage::kValidation) {
     answer.cause += " (with " + std::to_string(seat.pods.size()) +
                     (seat.pods.size() == 1 ? " pod" : " pods") + " on the way to the node)";
+    answer.is_by_kept_pods = true;
   }
   return answer;
+}
+
+std::optional<Error> Extender::WaitsFor(const Seat& seat, const std::string& name,
+                                        const std::string& cause, Clock::time_point now) const {
+  const bool has_young = std::ranges::any_of(seat.pods, [&](const std::string& uid) {
+    return now - kept_.at(uid).since < settings_.keep_for + kUntilShown;
+  });
+  if (!has_young) return std::nullopt;
+  return Error{ErrorCode::kUnavailable, "PlacesKept: node " + name + ": " + cause,
+               "wait until the node shows the pods that were let through, or their places are "
+               "dropped; kube-scheduler tries again"};
 }
 
 Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
                                             const std::vector<std::string>& names,
                                             Clock::time_point now) {
   Filtered filtered;
-  const MutexLock lock(mutex_);
-  if (!ConcernsNodes(pod)) {
+  if (!Concerns(pod)) {
     filtered.nodes = names;
     return filtered;
   }
+  const MutexLock lock(mutex_);
   if (problem_) return *problem_;
+  if (deleted_.contains(pod.pod.uid)) {
+    return Error{ErrorCode::kUnavailable, "PodDeleted: pod " + NameOf(pod) + " was deleted",
+                 "nothing: kube-scheduler learns of it by itself"};
+  }
   const bool is_first = !Drop(pod.pod.uid);
   DropNamesakesOf(pod);
   if (known_.contains(pod.pod.uid) || known_.contains(NameOf(pod))) {
@@ -264,7 +278,7 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
                  "wait until its end is known; kube-scheduler tries again"};
   }
   Shape& shape = ShapeOf(pod);
-  const std::vector<Candidate> candidates = CandidatesOf(shape, names, filtered);
+  const std::vector<Candidate> candidates = CandidatesOf(shape, names, now, filtered);
   std::vector<size_t> fitting;  // positions
   // Mostly, the best ones fit, and a decision takes longer than a score. If not, ever more nodes
   // are asked at a time.
@@ -279,6 +293,9 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
       if (fitting.size() == settings_.nodes_per_pod) break;
       const std::string& name = names[candidate.position];
       Answer answer = AnswerOfSeat(shape, *candidate.seat);
+      if (answer.is_by_kept_pods && !filtered.waits) {
+        filtered.waits = WaitsFor(*candidate.seat, name, answer.cause, now);
+      }
       if (answer.outcome == Outcome::kFits) {
         fitting.push_back(candidate.position);
       } else if (IsUnresolvable(answer.outcome, answer.stage)) {
@@ -291,6 +308,7 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
   std::ranges::sort(fitting);
   for (const size_t position : fitting) filtered.nodes.push_back(names[position]);
   if (filtered.nodes.empty()) return filtered;
+  filtered.waits.reset();
   // An earlier answer may have been sent after all: such a place is not dropped with this answer.
   if (is_first) filtered.place = ++places_;
   kept_[pod.pod.uid] = {pod, filtered.nodes, now, filtered.place};
@@ -305,9 +323,9 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
 Result<std::vector<std::pair<std::string, int64_t>>> Extender::Prioritize(
     const PlannedPod& pod, const std::vector<std::string>& names) {
   std::vector<std::pair<std::string, int64_t>> scores;
+  const bool is_concerned = Concerns(pod);
   const MutexLock lock(mutex_);
   if (problem_) return *problem_;
-  const bool is_concerned = ConcernsNodes(pod);
   Shape* const shape = is_concerned ? &ShapeOf(pod) : nullptr;
   if (const auto kept = kept_.find(pod.pod.uid); kept != kept_.end()) {
     KeepOnly(kept->second, pod.pod.uid, names);

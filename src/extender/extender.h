@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +18,7 @@
 
 #include "alignd/base/result.h"
 #include "alignd/placement/fleet.h"
+#include "extender/shared_defaults.h"
 #include "sync/mutex.h"
 
 namespace alignd::extender {
@@ -26,6 +28,7 @@ namespace alignd::extender {
 // kube-scheduler does not say where a pod goes. So a pod that was let through to some nodes has a
 // place kept on each of them: later pods must fit with it and without it. The place is dropped
 // - when the nodes, as they are read, have the pod;
+// - when the pod is deleted;
 // - when kube-scheduler asks about the pod again, or asks for scores of fewer nodes;
 // - when the nodes are read at least `keep_for` after the answer, and do not have the pod.
 //
@@ -63,6 +66,9 @@ class Extender {
   // What was changed so far shows all pods that were bound until `current`: places that were kept
   // `keep_for` before it are dropped.
   void DropPlacesBefore(Clock::time_point current);
+  // Pods of these UIDs have been deleted: their places are dropped, and later calls about them keep
+  // none.
+  void DropPlacesOf(const std::set<std::string>& deleted, Clock::time_point now);
   // Why nothing is known of the nodes now: every call is answered with it.
   void SetProblem(Error problem);
 
@@ -72,6 +78,9 @@ class Extender {
     std::map<std::string, std::string> failed;  // with the reason; if other pods end, they may fit
     std::map<std::string, std::string> unresolvable;  // the end of other pods changes nothing
     uint64_t place = 0;  // for DropPlace; 0: none is kept, or an earlier answer kept one, too
+    // If no node takes the pod: one refuses it only for the pods on their way to it. The end of
+    // that is no change of the cluster, for which kube-scheduler waits.
+    std::optional<Error> waits = {};
   };
   // Errors: the nodes could not be read.
   Result<Filtered> Filter(const placement::PlannedPod& pod, const std::vector<std::string>& names,
@@ -100,7 +109,7 @@ class Extender {
   std::map<std::string, std::string> NodeProblems() const;
 
   // Whether the nodes are asked about the pod: it is one of IsConcerned, or the pods of its
-  // namespace stay on one NUMA node by default on some node.
+  // namespace stay on one NUMA node by default on some node. Does not wait for other calls.
   bool Concerns(const placement::PlannedPod& pod) const;
 
  private:
@@ -109,9 +118,6 @@ class Extender {
   // One node.
   struct Seat {
     NodePointer base;  // as it was read; null: it is gone, or `problem`
-    // As it could be read last: its configuration says which pods concern it also while it is not
-    // readable. Null: never.
-    NodePointer readable;
     NodePointer kept;  // with the pods that may be on their way; base if there is none
     std::vector<ResourceList> available;  // of `kept`, for scores; empty: they do not read it
     std::optional<Error> problem;         // why it cannot be used
@@ -129,6 +135,7 @@ class Extender {
     placement::Outcome outcome = placement::Outcome::kRefused;
     placement::Stage stage = placement::Stage::kScheduler;
     std::string cause;
+    bool is_by_kept_pods = false;  // without them, it fits
   };
   // What is known of a node about a pod.
   struct Known {
@@ -149,12 +156,11 @@ class Extender {
   };
 
   static std::string NameOf(const placement::PlannedPod& pod);  // NAMESPACE/NAME
-  bool ConcernsNodes(const placement::PlannedPod& pod) const REQUIRES(mutex_);
   Shape& ShapeOf(const placement::PlannedPod& pod) REQUIRES(mutex_);
   // The nodes of these names that can be asked, the best one first; why the others cannot is
   // written to `filtered`.
   std::vector<Candidate> CandidatesOf(Shape& shape, const std::vector<std::string>& names,
-                                      Filtered& filtered) REQUIRES(mutex_);
+                                      Clock::time_point now, Filtered& filtered) REQUIRES(mutex_);
   // Asks these candidates and sets the scores of those that have none.
   void AskAll(Shape& shape, std::span<const Candidate> candidates) REQUIRES(mutex_);
   void ScoreAll(Shape& shape, std::span<Candidate> candidates) REQUIRES(mutex_);
@@ -164,6 +170,10 @@ class Extender {
   static void Ask(const placement::PlannedNode& node, const placement::PlannedPod& pod,
                   placement::ScoreStrategy strategy, Known& known);
   Answer AnswerOfSeat(Shape& shape, const Seat& seat) REQUIRES(mutex_);
+  // The answer to a pod that only kept pods keep from the node; nullopt: kube-scheduler need not
+  // ask again.
+  std::optional<Error> WaitsFor(const Seat& seat, const std::string& name, const std::string& cause,
+                                Clock::time_point now) const REQUIRES(mutex_);
   // In extender_places.cc:
   // Drops pods that the nodes have.
   void DropSeen() REQUIRES(mutex_);
@@ -175,6 +185,7 @@ class Extender {
   // Whether there was a place.
   bool Drop(const std::string& uid) REQUIRES(mutex_);
   void DropNamesakesOf(const placement::PlannedPod& pod) REQUIRES(mutex_);
+  void NoteDeleted(const std::string& uid, Clock::time_point now) REQUIRES(mutex_);
   void KeepOnly(Kept& kept, const std::string& uid, const std::vector<std::string>& nodes)
       REQUIRES(mutex_);
   // With the pods that the seat keeps.
@@ -182,12 +193,17 @@ class Extender {
   void SetKept(Seat& seat, NodePointer node) REQUIRES(mutex_);
 
   const Settings settings_;
+  // Of all nodes as they could be read last: a node that is not readable now has its defaults.
+  SharedDefaults defaults_;
   mutable Mutex mutex_;
   std::optional<Error> problem_ GUARDED_BY(mutex_) = Error{
       ErrorCode::kUnavailable, "the nodes have not been read yet", "try again"};
   std::map<std::string, Seat> seats_ GUARDED_BY(mutex_);
   std::map<std::string, Kept> kept_ GUARDED_BY(mutex_);          // by UID
   std::map<std::string, std::string> known_ GUARDED_BY(mutex_);  // UIDs and names, with the node
+  // UIDs of pods that were deleted: a call about one can still be on its way.
+  std::set<std::string> deleted_ GUARDED_BY(mutex_);
+  std::deque<std::pair<Clock::time_point, std::string>> deletions_ GUARDED_BY(mutex_);  // the same
   std::vector<std::unique_ptr<Shape>> shapes_ GUARDED_BY(mutex_);
   uint64_t dropped_ GUARDED_BY(mutex_) = 0;
   uint64_t places_ GUARDED_BY(mutex_) = 0;  // that were kept so far

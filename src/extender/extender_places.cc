@@ -6,6 +6,12 @@
 #include "extender/extender.h"
 
 namespace alignd::extender {
+namespace {
+
+// A few megabytes.
+constexpr size_t kMaxDeletions = 20'000;
+
+}  // namespace
 
 using placement::Outcome;
 using placement::PlannedNode;
@@ -113,6 +119,24 @@ void Extender::DropPlace(const std::string& uid, uint64_t place) {
   const MutexLock lock(mutex_);
   const auto kept = kept_.find(uid);
   if (place != 0 && kept != kept_.end() && kept->second.place == place) (void)Drop(uid);
+}
+
+void Extender::DropPlacesOf(const std::set<std::string>& deleted, Clock::time_point now) {
+  const MutexLock lock(mutex_);
+  for (const std::string& uid : deleted) {
+    (void)Drop(uid);
+    NoteDeleted(uid, now);
+  }
+}
+
+void Extender::NoteDeleted(const std::string& uid, Clock::time_point now) {
+  // A call that comes later than a place is kept for gets a place that is dropped by time.
+  while (!deletions_.empty() && (now - deletions_.front().first >= settings_.keep_for ||
+                                 deletions_.size() >= kMaxDeletions)) {
+    deleted_.erase(deletions_.front().second);
+    deletions_.pop_front();
+  }
+  if (deleted_.insert(uid).second) deletions_.emplace_back(now, uid);
 }
 
 // There is one pod of a name: an earlier one with another UID is gone.

@@ -16,6 +16,9 @@ using WatchClock = std::chrono::steady_clock;
 using apiserver::ApiFailure;
 using apiserver::NotRead;
 
+// A pod that is deleted before it is bound goes nowhere: its place is dropped.
+constexpr auto kWatchedPods = apiserver::PodSelection::kAll;
+
 constexpr char kSeeDocs[] = "see docs/scheduler-extender.md, \"Nodes from the API server\"";
 
 // What to do if the credential may not read the objects.
@@ -124,7 +127,7 @@ ObjectWatch::Attempt ObjectWatch::List(apiserver::ApiReader& reader) {
   std::set<std::string> keys;
   std::string version;
   Attempt failure = apiserver::ListObjects(
-      reader, kind_, {.page = settings_.page, .access = AccessTo(kind_)},
+      reader, kind_, {.page = settings_.page, .access = AccessTo(kind_), .pods = kWatchedPods},
       [&](const std::string& key, const std::string& json) -> Result<Done> {
         keys.insert(key);
         sink_.Set(kind_, key, json);
@@ -141,7 +144,7 @@ ObjectWatch::Attempt ObjectWatch::Watch(apiserver::ApiReader& reader) {
   const WatchClock::time_point begun = WatchClock::now();
   const auto seconds = has_failed_ ? settings_.watch_after_failure : settings_.watch;
   const std::string path =
-      apiserver::PathOf(kind_) +
+      apiserver::PathOf(kind_, kWatchedPods) +
       ("watch=1&allowWatchBookmarks=true&timeoutSeconds=" + std::to_string(seconds.count())) +
       "&resourceVersion=" + apiserver::UrlEncoded(version_);
   std::string buffer;
@@ -205,7 +208,7 @@ ObjectWatch::Attempt ObjectWatch::TakeEvent(std::string_view line) {
     if (name == "ADDED" || name == "MODIFIED") {
       sink_.Set(kind_, key, apiserver::Pruned(kind_, std::move(*object)));
     } else if (name == "DELETED") {
-      sink_.Remove(kind_, key);
+      sink_.Remove(kind_, key, apiserver::TextIn(*object, "metadata", "uid"));
     } else {
       return broken("an event of type \"" + name + "\"");
     }

@@ -24,7 +24,8 @@ class ObjectSink {
   virtual ~ObjectSink() = default;
 
   virtual void Set(ObjectKind kind, const std::string& key, const std::string& json) = 0;
-  virtual void Remove(ObjectKind kind, const std::string& key) = 0;
+  // `uid`: of the object that was deleted.
+  virtual void Remove(ObjectKind kind, const std::string& key, const std::string& uid) = 0;
   // A list is complete: no other object of the kind exists. It began at that time.
   virtual void Listed(ObjectKind kind, const std::set<std::string>& keys,
                       std::chrono::steady_clock::time_point begun) = 0;

@@ -99,8 +99,10 @@ TEST_F(AligndExtenderTest, FollowsTheCluster) {
   std::set<std::string> used;
   for (const char* pod : {"a", "b", "c"}) used.insert(NodeFor(pod, "4"));
   EXPECT_EQ(used, (std::set<std::string>{"w1", "w2", "w3"}));
+  // kube-scheduler asks again: the places can be dropped without a change of the cluster.
   const Object refused = Filter(PodObject("d", "4"));
-  EXPECT_EQ(refused["FailedNodes"].size(), 3U) << refused;
+  EXPECT_NE(refused.value("Error", "").find("PlacesKept: node w1: "), std::string::npos) << refused;
+  EXPECT_EQ(Filter(PodObject("large", "5"))["FailedNodes"].size(), 3U);
   EXPECT_TRUE(Has("alignd_extender_kept_pods 3"));
   // What the cluster shows is counted once.
   Bind("a", "4", "w1");
@@ -114,6 +116,32 @@ TEST_F(AligndExtenderTest, FollowsTheCluster) {
   cluster_.Put(kTopologiesPath, nodes_.at("w1").Topology());
   EXPECT_TRUE(testing::WaitUntil([&] { return NodeFor("g", "4") == "w1"; }))
       << Filter(PodObject("g", "4"));
+}
+
+// As a Job that is deleted while one of its pods waits, and one that is deleted by force when it
+// has just been bound. With --keep-s, the places of both would be kept for an hour.
+TEST_F(AligndExtenderTest, DropsThePlacesOfPodsThatAreDeleted) {
+  Start();
+  ASSERT_TRUE(BecomesReady()) << Log();
+  for (const char* pod : {"waiting", "b", "c"}) {
+    cluster_.Put(kPodsPath, PodObject(pod, "4"));
+    ASSERT_NE(NodeFor(pod, "4"), "");
+  }
+  EXPECT_EQ(NodeFor("successor", "4"), "");
+  cluster_.Delete(kPodsPath, "default/waiting");
+  EXPECT_TRUE(testing::WaitUntil([&] { return NodeFor("successor", "4") != ""; }))
+      << Filter(PodObject("successor", "4"));
+  // The call is late: nothing would drop its place.
+  const Object late = Filter(PodObject("waiting", "4"));
+  EXPECT_NE(late.value("Error", "").find("PodDeleted: pod default/waiting"), std::string::npos)
+      << late;
+  EXPECT_TRUE(Has("alignd_extender_kept_pods 3"));
+  const std::string node = NodeFor("b", "4");
+  cluster_.Put(kPodsPath, PodObject("b", "4", node));
+  cluster_.Delete(kPodsPath, "default/b");
+  EXPECT_TRUE(testing::WaitUntil([&] { return NodeFor("last", "4") == node; }))
+      << Filter(PodObject("last", "4"));
+  EXPECT_TRUE(Has("alignd_extender_objects{kind=\"pods\"} 0"));
 }
 
 TEST_F(AligndExtenderTest, ListsAgainWhenTheHistoryIsLost) {

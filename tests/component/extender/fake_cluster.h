@@ -22,9 +22,10 @@ inline constexpr char kPodsPath[] = "/api/v1/pods";
 inline constexpr char kTopologiesPath[] =
     "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies";
 
-// Also has Leases of the namespace kube-system, and takes patches of EndpointSlices. Has resource
-// versions, pages, bookmarks, and an end of its history, as an API server has. It
-// accepts one token.
+// Follows the field selector spec.nodeName!= as an API server does: a pod is there when it is
+// bound. Also has Leases of the namespace kube-system, and takes patches of EndpointSlices. Has
+// resource versions, pages, bookmarks, and an end of its history, as an API server has. It accepts
+// one token.
 class FakeCluster {
  public:
   using Object = nlohmann::json;
@@ -145,6 +146,7 @@ class FakeCluster {
     int version;
     std::string path;
     std::string line;
+    bool is_bound;
   };
 
   static std::string KeyOf(const Object& object) {
@@ -155,8 +157,8 @@ class FakeCluster {
   }
 
   void Record(const std::string& path, const char* type, const Object& object) {
-    history_.push_back(
-        {version_, path, Object({{"type", type}, {"object", object}}).dump() + "\n"});
+    history_.push_back({version_, path, Object({{"type", type}, {"object", object}}).dump() + "\n",
+                        IsBound(object)});
     wake_.notify_all();
   }
 
@@ -190,6 +192,14 @@ class FakeCluster {
     response.set_content(answer.body, "application/json");
   }
 
+  // Whether the objects that a call asks for are those that are bound to a node.
+  static bool AsksForBound(const httplib::Request& request) {
+    return request.get_param_value("fieldSelector").find("spec.nodeName!=") != std::string::npos;
+  }
+  static bool IsBound(const Object& object) {
+    return object.contains("spec") && object["spec"].contains("nodeName");
+  }
+
   // Two objects a page, so that small lists have pages.
   void List(const std::string& path, const httplib::Request& request, httplib::Response& response) {
     constexpr int kPage = 2;
@@ -197,6 +207,7 @@ class FakeCluster {
     Object items = Object::array();
     auto next = objects.lower_bound(request.get_param_value("continue"));
     for (; next != objects.end() && items.size() < kPage; ++next) {
+      if (AsksForBound(request) && !IsBound(next->second)) continue;
       items.push_back(next->second);
     }
     Object metadata = {{"resourceVersion", std::to_string(version_)}};
@@ -235,7 +246,7 @@ class FakeCluster {
                   std::chrono::seconds(std::stoi(request.get_param_value("timeoutSeconds")))});
     response.set_chunked_content_provider(
         "application/json",
-        [this, path, place](size_t, httplib::DataSink& sink) {
+        [this, path, place, only_bound = AsksForBound(request)](size_t, httplib::DataSink& sink) {
           std::unique_lock<std::mutex> wait(mutex_);
           std::string text;
           if (place->version < oldest_) {
@@ -246,7 +257,8 @@ class FakeCluster {
             place->version = version_;
           }
           for (const Event& event : history_) {
-            if (event.version > place->version && event.path == path) text += event.line;
+            if (event.version <= place->version || event.path != path) continue;
+            if (event.is_bound || !only_bound) text += event.line;
           }
           place->version = version_;
           if (text.empty() && !place->has_bookmark) {

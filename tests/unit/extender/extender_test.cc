@@ -111,6 +111,85 @@ TEST(Extender, TwoPodsNeverGetTheSamePlace) {
   EXPECT_EQ(extender.GetCounts().kept_pods, 2U);
 }
 
+// The end of a place that is dropped by time is no change of the cluster: kube-scheduler has to ask
+// again by itself. What the nodes alone refuse, it need not.
+TEST(Extender, NamesTheRefusalThatOnlyKeptPodsCause) {
+  Extender extender({.keep_for = 60s});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), TwoTimesTen("n2")}, kStart);
+  ASSERT_EQ(extender.Filter(PodOf("a", "10"), {"n1"}, kStart)->nodes.size(), 1U);
+  const auto waits = [&](const std::string& cpus, const std::vector<std::string>& names,
+                         Extender::Clock::time_point now) {
+    const auto filtered = extender.Filter(PodOf("b", cpus), names, now);
+    extender.DropPlace("b", filtered->place);
+    return filtered->waits ? filtered->waits->message : "";
+  };
+  EXPECT_EQ(waits("10", {"n1"}, kStart),
+            "PlacesKept: node n1: Unschedulable: Insufficient cpu (with 1 pod on the way to the "
+            "node)");
+  EXPECT_EQ(waits("10", kBoth, kStart), "") << "it goes to n2";
+  EXPECT_EQ(waits("12", {"n1"}, kStart), "");
+  EXPECT_NE(waits("10", {"n1"}, kStart + 119s), "");
+  EXPECT_EQ(waits("10", {"n1"}, kStart + 2h), "") << "files that show no pods";
+  // The node has changed, and has nothing for the kept pod.
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1", {PodOf("other", "10")})}, kStart);
+  EXPECT_TRUE(waits("2", {"n1"}, kStart).starts_with("PlacesKept: node n1: pod default/a was let"))
+      << waits("2", {"n1"}, kStart);
+}
+
+TEST(Extender, DropsThePlacesOfDeletedPodsAndKeepsNoOthers) {
+  Extender extender({.keep_for = 60s});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
+  ASSERT_EQ(extender.Filter(PodOf("a", "10"), {"n1"}, kStart)->nodes.size(), 1U);
+  extender.DropPlacesOf({"a", "never seen"}, kStart);
+  EXPECT_EQ(extender.GetCounts().kept_pods, 0U);
+  EXPECT_EQ(extender.GetCounts().dropped, 0U);
+  for (const char* const pod : {"a", "never seen"}) {
+    const auto late = extender.Filter(PodOf(pod, "10"), {"n1"}, kStart);
+    ASSERT_FALSE(late.ok());
+    EXPECT_TRUE(late.error().message.starts_with("PodDeleted: ")) << late.error().Text();
+  }
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), {"n1"}, kStart)->nodes.size(), 1U);
+  // They are forgotten when a place would be dropped by time, and the oldest of very many before.
+  extender.DropPlacesOf({"b"}, kStart + 60s);
+  EXPECT_EQ(extender.Filter(PodOf("a", "10"), {"n1"}, kStart + 60s)->nodes.size(), 1U);
+  EXPECT_FALSE(extender.Filter(PodOf("b", "10"), {"n1"}, kStart + 60s).ok());
+  std::set<std::string> many;
+  for (int i = 0; i < 20'000; ++i) many.insert("m" + std::to_string(i));
+  extender.DropPlacesOf(many, kStart + 60s);
+  EXPECT_TRUE(extender.Filter(PodOf("b", "10"), {"n1"}, kStart + 60s).ok());
+}
+
+// Most pods of a cluster concern no node: they are let through while the nodes decide about others.
+TEST(Extender, PodsThatConcernNoNodeDoNotWaitForOthers) {
+  std::promise<void> is_deciding;
+  std::promise<void> may_decide;
+  bool has_waited = false;
+  Extender extender({.for_each = [&](size_t count, const auto& each) {
+    if (count > 0 && !std::exchange(has_waited, true)) {
+      is_deciding.set_value();
+      may_decide.get_future().wait();
+    }
+    placement::ForEachInTurn(count, each);
+  }});
+  FleetNode with_default = TwoTimesTen("n1");
+  with_default.config = kConfigWithDefault;
+  extender.SetNodes(std::vector<FleetNode>{with_default, TwoTimesTen("n2")}, kStart);
+  auto concerned = std::async(std::launch::async, [&] {
+    return extender.Filter(PodOf("a", "10"), kBoth, kStart)->nodes.size();
+  });
+  is_deciding.get_future().wait();
+  auto other = std::async(std::launch::async, [&] {
+    PlannedPod pod = PodOfDb("b");
+    pod.pod.name_space = "web";
+    return !extender.Concerns(pod) && extender.Filter(pod, kBoth, kStart)->nodes == kBoth;
+  });
+  const bool has_answered = other.wait_for(10s) == std::future_status::ready;
+  may_decide.set_value();
+  EXPECT_TRUE(has_answered);
+  EXPECT_TRUE(other.get());
+  EXPECT_EQ(concerned.get(), 1U);
+}
+
 // A pod that kube-scheduler asks about again went nowhere.
 TEST(Extender, APodThatIsAskedAboutAgainLosesItsPlace) {
   Extender extender({});

@@ -20,7 +20,9 @@ class NotingSink final : public ObjectSink {
     Note("set " + std::string(ToString(kind)) + " " + key);
     last = json;
   }
-  void Remove(ObjectKind, const std::string& key) override { Note("remove " + key); }
+  void Remove(ObjectKind, const std::string& key, const std::string& uid) override {
+    Note("remove " + key + (uid.empty() ? "" : " " + uid));
+  }
   void Listed(ObjectKind, const std::set<std::string>& keys,
               std::chrono::steady_clock::time_point) override {
     Note("listed " + std::to_string(keys.size()));
@@ -72,7 +74,7 @@ TEST_F(ObjectWatchTest, ListsInPagesAndWatchesFromThere) {
             0ms);
   EXPECT_EQ(sink_.Take(), (Notes{"set pods ns/a", "set pods ns/b", "listed 2"}));
   EXPECT_EQ(answers_->paths()[0],
-            "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded%2C"
+            "/api/v1/pods?fieldSelector=status.phase%21%3DSucceeded%2C"
             "status.phase%21%3DFailed&limit=500");
   EXPECT_TRUE(LastPath().ends_with("&limit=500&continue=a%2Fb%3D")) << LastPath();
   // Events come in any parts.
