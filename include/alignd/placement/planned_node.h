@@ -143,7 +143,7 @@ class PlannedNode {
 // Guaranteed, has pod-level resources, requests devices, or asks to stay on one NUMA node.
 bool DependsOnNumaNodes(const PlannedPod& pod);
 // The same on a node with that configuration, under which the pods of the namespace can have that
-// by default.
+// by default, or must have exclusive CPUs by their label.
 bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config);
 
 // The pod without UID, names and owner: pods that are equal then are treated alike.

@@ -18,8 +18,12 @@ bool DependsOnNumaNodes(const PlannedPod& pod) {
 }
 
 bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config) {
-  return DependsOnNumaNodes(pod) ||
-         DefaultPoliciesFor(config, pod.pod.name_space).shared_on_one_node;
+  const std::string& name_space = pod.pod.name_space;
+  // Without exclusive CPUs, the node refuses it (admission::LacksExclusiveCpus).
+  const bool must_have_cpus = LabelShares(pod.pod.policies.sharing) == false &&
+                              PodPoliciesFor(config, name_space).contains(PodPolicy::kQosClass);
+  return DependsOnNumaNodes(pod) || must_have_cpus ||
+         DefaultPoliciesFor(config, name_space).shared_on_one_node;
 }
 
 PlannedPod WithoutNames(PlannedPod pod) {
