@@ -26,6 +26,15 @@ bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config) {
          DefaultPoliciesFor(config, name_space).shared_on_one_node;
 }
 
+Pod PodOn(const KubeletConfig& config, const PlannedPod& planned) {
+  Pod pod = planned.pod;
+  pod.stated_qos = QosOf(pod);
+  if (config.shared_pool_handlers.Contains(planned.runtime_handler)) {
+    pod.shared_pool_handler = planned.runtime_handler;
+  }
+  return pod;
+}
+
 PlannedPod WithoutNames(PlannedPod pod) {
   pod.pod.uid.clear();
   pod.pod.name.clear();
