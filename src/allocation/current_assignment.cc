@@ -78,6 +78,7 @@ Allocated AssignmentsOf(const admission::Node& node, const admission::NodeState&
 
 bool HasAllItRequests(const admission::Node& node, const admission::NodeState& state,
                       const Pod& pod, const Container& container) {
+  if (admission::LacksExclusiveCpus(node, state, pod, container)) return false;
   if (!admission::RequestsAssignment(node, state, pod, container)) return true;
   const ContainerKey key{pod.uid, container.name};
   if (LacksItsCpus(node, state, pod, container)) return false;
@@ -327,7 +328,8 @@ bool IsAmong(CpuResizes resizes, const admission::Node& node, const Pod& pod,
   if (pod.pod_level_managers == PodLevelManagers::kContainers) return false;
   if (ExclusiveCpus(pod, container) > 0) return resizes != CpuResizes::kNone;
   return resizes == CpuResizes::kAll && AsksForSharedCpus(container) &&
-         !admission::AsksForOneNode(node, pod, container);
+         !admission::AsksForOneNode(node, pod, container) &&
+         !admission::MustHaveExclusiveCpus(node, pod);
 }
 
 }  // namespace

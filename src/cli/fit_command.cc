@@ -19,6 +19,7 @@
 #include "cli/output.h"
 #include "cli/parallel.h"
 #include "cli/plan_input.h"
+#include "cli/policy_options.h"
 
 namespace alignd::cli {
 namespace {
@@ -131,6 +132,7 @@ void AddFitOptions(CLI::App& command, FitFlags& flags) {
       .add_option("--config", flags.fleet.config,
                   "KubeletConfiguration of the nodes that have none of their own")
       ->type_name("FILE");
+  AddPolicyOptions(command, flags.fleet.flags);
   command
       .add_option("--device", flags.fleet.devices,
                   "Devices of one resource on every node, by NUMA node: nvidia.com/gpu=4@0,4@1; "

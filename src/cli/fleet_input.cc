@@ -77,7 +77,8 @@ Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
 
 // What is read of all files and directories.
 struct Inputs {
-  int stop;  // as FleetSources
+  int stop;                      // as FleetSources
+  placement::PolicyFlags flags;  // the same
   std::vector<FleetNode> nodes;
   placement::ClusterObjects objects;
 
@@ -103,6 +104,9 @@ Result<Done> AddNodesOfFile(const std::string& file, FileOrigin origin, const st
     }
     Result<FleetNode> node = ReadOneNode(json, name, shown, config);
     if (!node.ok()) return node.error();
+    Result<std::string> with_flags = placement::WithFlags(node->config, inputs.flags);
+    if (!with_flags.ok()) return host::ContentError(with_flags.error(), shown);
+    node->config = *std::move(with_flags);
     inputs.nodes.push_back(*std::move(node));
   }
   return Done{};
@@ -219,7 +223,7 @@ Result<FleetNode> NodeOfObjects(const fs::path& directory, const Parts& parts,
 }
 
 Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string& config,
-                                    int stop) {
+                                    const Inputs& inputs) {
   const Result<std::vector<std::string>> names = host::ListDirectory(directory);
   if (!names.ok()) return names.error();
   Parts parts;
@@ -228,7 +232,7 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
     if (!IsOfNodes(directory / name)) continue;
     const std::string file = (directory / name).string();
     const Result<std::vector<std::string>> documents =
-        ReadDocuments(file, FileOrigin::kInDirectory, stop);
+        ReadDocuments(file, FileOrigin::kInDirectory, inputs.stop);
     if (!documents.ok()) return documents.error();
     // The pods that run would be left out.
     if (documents->empty()) return IsEmpty(file);
@@ -242,6 +246,11 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
     const Result<Done> set =
         SetOnce(parts.description, ReadTree(directory), directory / "sys", "description");
     if (!set.ok()) return set.error();
+  }
+  if (parts.config) {
+    Result<std::string> with_flags = placement::WithFlags(*parts.config, inputs.flags);
+    if (!with_flags.ok()) return host::ContentError(with_flags.error(), directory);
+    parts.config = *std::move(with_flags);
   }
   if (parts.has_topology) return NodeOfObjects(directory, parts, all_documents, config);
   if (!parts.description) {
@@ -273,7 +282,7 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
                                  Inputs& inputs) {
   std::vector<FleetNode>& nodes = inputs.nodes;
   if (IsTree(directory)) {
-    Result<FleetNode> node = ReadNodeDirectory(directory, config, inputs.stop);
+    Result<FleetNode> node = ReadNodeDirectory(directory, config, inputs);
     if (!node.ok()) return node.error();
     nodes.push_back(*std::move(node));
     return Done{};
@@ -286,7 +295,7 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) {
       if (name.starts_with('.')) continue;
-      Result<FleetNode> node = ReadNodeDirectory(path, config, inputs.stop);
+      Result<FleetNode> node = ReadNodeDirectory(path, config, inputs);
       if (!node.ok()) return node.error();
       nodes.push_back(*std::move(node));
     } else if (IsOfNodes(path)) {
@@ -315,14 +324,16 @@ Result<Done> Complete(const std::vector<std::string>& devices, FleetNode& node) 
 
 }  // namespace
 
-Result<std::string> ReadSharedConfig(const std::string& file) {
+Result<std::string> ReadSharedConfig(const std::string& file, const placement::PolicyFlags& flags) {
   if (file.empty()) return std::string();
   const Result<std::string> text = host::ReadFileOrPipe(file);
   if (!text.ok()) return text.error();
   Result<std::string> json = host::YamlToJson(*text);
   if (!json.ok()) return host::ContentError(json.error(), file);
   if (*json == "null") return BadFleet(file + ": is empty", "name a KubeletConfiguration");
-  return json;
+  Result<std::string> with_flags = placement::WithFlags(*json, flags);
+  if (!with_flags.ok()) return host::ContentError(with_flags.error(), file);
+  return with_flags;
 }
 
 Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources,
@@ -332,12 +343,12 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources,
         sources.from_cluster ? "--from-cluster and --nodes are both given" : "no nodes are named",
         "name files or directories with --nodes, or give --from-cluster");
   }
-  const Result<std::string> config = ReadSharedConfig(sources.config);
+  const Result<std::string> config = ReadSharedConfig(sources.config, sources.flags);
   if (!config.ok()) return config.error();
   if (std::ranges::count(sources.nodes, kStream) > 1) {
     return BadFleet("--nodes -: standard input is named twice", "name it once");
   }
-  Inputs inputs{.stop = sources.stop, .nodes = {}, .objects = {}};
+  Inputs inputs{.stop = sources.stop, .flags = sources.flags, .nodes = {}, .objects = {}};
   if (sources.from_cluster) {
     Result<ListedCluster> listed = ReadCluster(sources.kubeconfig);
     if (!listed.ok()) return listed.error();

@@ -6,21 +6,24 @@
 
 #include "alignd/base/result.h"
 #include "alignd/placement/fleet_node.h"
+#include "alignd/placement/policy_flags.h"
 
 namespace alignd::cli {
 
 struct FleetSources {
-  std::vector<std::string> nodes;    // files, directories, "-" for standard input
-  std::string config;                // of nodes that have none; empty: none
+  std::vector<std::string> nodes;  // files, directories, "-" for standard input
+  std::string config;              // of nodes that have none; empty: none
+  // Of the alignd of all nodes; not of those that are known from objects that say it themselves.
+  placement::PolicyFlags flags = {};
   std::vector<std::string> devices;  // of all nodes, as placement::ParseDevices
   bool from_cluster = false;         // in place of `nodes`: those of the API server
   std::string kubeconfig = {};       // for it, as ReadCluster
   int stop = -1;                     // as in LstopoLimits
 };
 
-// A KubeletConfiguration for all nodes, as JSON; empty if `file` is.
+// A KubeletConfiguration for all nodes, as JSON, with the flags; empty if `file` is.
 // Errors: what is wrong with the file.
-Result<std::string> ReadSharedConfig(const std::string& file);
+Result<std::string> ReadSharedConfig(const std::string& file, const placement::PolicyFlags& flags);
 
 // All nodes, in the order of the names of files and directories.
 // - A file has descriptions of nodes, or nodes with all their parts (placement::ReadFleetNode). A

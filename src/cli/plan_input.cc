@@ -276,7 +276,7 @@ Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths
 }
 
 Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources) {
-  const Result<std::string> json = ReadSharedConfig(sources.config);
+  const Result<std::string> json = ReadSharedConfig(sources.config, sources.flags);
   if (!json.ok()) return json.error();
   if (sources.from_cluster) {
     const Result<ListedCluster> listed = ReadCluster(sources.kubeconfig);

@@ -7,6 +7,7 @@
 #include "alignd/base/result.h"
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/planned_node.h"
+#include "alignd/placement/policy_flags.h"
 
 namespace alignd::cli {
 
@@ -15,14 +16,15 @@ struct PlanSources {
   std::vector<std::string> running;  // the same, of pods that run on the node
   // A description and its Node object, or objects of a cluster; empty: this machine.
   std::vector<std::string> nodes;
-  bool from_cluster = false;         // instead: the objects of the API server
-  std::string kubeconfig = {};       // for it, as ReadCluster
-  std::string node_name = {};        // of several nodes in the objects; empty: there is one
-  std::string root;                  // instead: a directory with sys/; empty: none
-  std::vector<std::string> devices;  // as placement::ParseDevices
-  std::string state_dir;             // empty: none
-  std::string device_checkpoint;     // empty: looked for in the state directory
-  std::string config;                // empty: the objects say how the node decides
+  bool from_cluster = false;          // instead: the objects of the API server
+  std::string kubeconfig = {};        // for it, as ReadCluster
+  std::string node_name = {};         // of several nodes in the objects; empty: there is one
+  std::string root;                   // instead: a directory with sys/; empty: none
+  std::vector<std::string> devices;   // as placement::ParseDevices
+  std::string state_dir;              // empty: none
+  std::string device_checkpoint;      // empty: looked for in the state directory
+  std::string config;                 // empty: the objects say how the node decides
+  placement::PolicyFlags flags = {};  // as FleetSources
 };
 
 // Reads every document of every file. Of a directory, the files *.yaml, *.yml and *.json in it are

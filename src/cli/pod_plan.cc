@@ -108,7 +108,8 @@ void PrintPlanned(const placement::PlannedNode& node, const Planned& planned, bo
     out << '\n';
   }
   if (!explain || !planned.verdict.admission) return;
-  const std::string policy = admission::DescribePodPolicy(node.node(), planned.pod.pod);
+  const std::string policy =
+      admission::DescribePodPolicy(node.node(), placement::PodOn(node.node().config, planned.pod));
   if (!policy.empty()) out << "    " << policy << '\n';
   control::v1::PodDecision explained;
   for (const admission::ContainerDecision& decision : planned.verdict.admission->decisions) {
@@ -122,15 +123,15 @@ void PrintPlanned(const placement::PlannedNode& node, const Planned& planned, bo
 PlanEntry ReportPlanned(const placement::PlannedNode& planned_node, const Planned& planned,
                         const admission::NodeState& before) {
   const admission::Node& node = planned_node.node();
-  allocation::PodDecision decision =
-      allocation::DecisionAbout(node, before, planned.pod.pod, /*source=*/"manifest");
+  allocation::PodDecision decision = allocation::DecisionAbout(
+      node, before, placement::PodOn(node.config, planned.pod), /*source=*/"manifest");
   decision.refusal = planned.refusal;
   if (planned.verdict.admission) {
     decision.containers = planned.verdict.admission->decisions;
     decision.assignments = planned.verdict.admission->assignments;
     if (planned.refusal && !planned_node.is_of_object()) {
-      decision.available =
-          admission::DescribeAvailable(admission::AvailableFor(node, before, planned.pod.pod));
+      decision.available = admission::DescribeAvailable(
+          admission::AvailableFor(node, before, placement::PodOn(node.config, planned.pod)));
     }
   }
   PlanEntry entry;
@@ -220,7 +221,8 @@ int PlanPods(placement::PlannedNode& node, const std::vector<PlannedPod>& pods,
     // An explanation would name CPUs and devices, which an object does not have.
     if (verdict.refusal && verdict.admission && verdict.admission->refusal &&
         !node.is_of_object()) {
-      planned.refusal = admission::Explain(node.node(), before, pod.pod, *verdict.refusal);
+      planned.refusal = admission::Explain(
+          node.node(), before, placement::PodOn(node.node().config, pod), *verdict.refusal);
     }
     fitting += verdict.outcome == Outcome::kFits ? 1 : 0;
     if (IsData(format)) {

@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/plan_input.h"
 #include "cli/pod_plan.h"
+#include "cli/policy_options.h"
 #include "cli/scenario_runs.h"
 #include "host/file.h"
 
@@ -100,6 +101,7 @@ void AddPlanOptions(CLI::App& command, CLI::Option* check, CLI::Option* config,
       ->type_name("DIR")
       ->excludes(node, from_cluster)
       ->needs(config);
+  AddPolicyOptions(command, plan.flags);
   command
       .add_option("--device", plan.devices,
                   "Devices of one resource, by NUMA node: nvidia.com/gpu=4@0,4@1; repeatable")
@@ -159,7 +161,8 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
                          "alignctl simulate --from-cluster --node-name worker-1 pod.yaml",
                          "alignctl simulate --check scenarios.jsonl"});
   command->callback([options, command, &action] {
-    for (const char* const name : {"--device", "--replicas", "--explain", "--node-name"}) {
+    for (const char* const name : {"--device", "--replicas", "--explain", "--node-name",
+                                   "--pod-policies", "--shared-pool-handlers"}) {
       if (IsPlan(options->plan) || command->count(name) == 0) continue;
       throw CLI::RequiresError(name, "--config, --node or --from-cluster");
     }

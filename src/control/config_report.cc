@@ -44,6 +44,12 @@ std::string GatesOf(const KubeletConfig& config) {
   return "{" + text + "}";
 }
 
+std::string ValueOf(const SharedPoolHandlers& handlers) {
+  std::string text;
+  for (const std::string& name : handlers.names()) text += (text.empty() ? "" : ",") + name;
+  return "[" + text + "]";
+}
+
 std::string ValueOf(const std::set<PodPolicy>& policies) {
   return "[" + (policies.empty() ? std::string() : ToText(policies)) + "]";
 }
@@ -93,7 +99,8 @@ std::vector<v1::Setting> ReportFields(const KubeletConfig& config,
       {"compatibility", Quoted(ToString(config.compatibility))},
       {"numaAllocateStrategy", Quoted(ToString(config.numa_allocate_strategy))},
       {"podPolicies", ValueOf(config.pod_policies)},
-      {"namespacePolicies", ValueOf(config.namespace_policies)}};
+      {"namespacePolicies", ValueOf(config.namespace_policies)},
+      {"sharedPoolHandlers", ValueOf(config.shared_pool_handlers)}};
   std::vector<v1::Setting> settings;
   for (const auto& [name, value] : fields) {
     v1::Setting& setting = settings.emplace_back();

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
@@ -114,7 +115,9 @@ class UpdateContainerResources final : public WaitingCall {
     using allocation::CpuResizes;
     const CpuResizes resizes = context_.allocation.allowed_resizes();
     const bool to_shared = !IsWhole(millis_);
-    if (resizes == CpuResizes::kNone || (to_shared && resizes != CpuResizes::kAll)) {
+    const bool may_share = resizes == CpuResizes::kAll &&
+                           !admission::MustHaveExclusiveCpus(context_.node, PodWithName());
+    if (resizes == CpuResizes::kNone || (to_shared && !may_share)) {
       return Refuse(allocation::ResizeRefusal(PodName(), key_.container, exclusive,
                                               allocation::CpusText(millis_), resizes),
                     decide);

@@ -63,6 +63,9 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
     config.pod_policies = *options.pod_policies;
     if (config.pod_policies.empty()) LetNoPodsChoose(config);  // off, in all namespaces
   }
+  if (options.shared_pool_handlers) {
+    config.shared_pool_handlers = SharedPoolHandlers(*options.shared_pool_handlers);
+  }
   if (!machine.ok()) return;
   if (!checked.problems.empty()) return AddProblemsOfValues(*machine, file, checked);
   for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {

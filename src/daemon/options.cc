@@ -97,19 +97,22 @@ void AddOptions(CLI::App& app, Values& values) {
                  "Extended resources that no device plugin serves, such as licences: pods that "
                  "request them do not wait for a plugin; separated by commas")
       ->delimiter(',');
-  app.add_option(
-         "--shared-pool-handlers", options.shared_pool_handlers,
+  app.add_option_function<std::vector<std::string>>(
+         "--shared-pool-handlers",
+         [&options](const std::vector<std::string>& names) {
+           options.shared_pool_handlers.emplace(names.begin(), names.end()).erase("");
+         },
          "Runtime handlers (RuntimeClasses' handler) whose containers do not run in cgroups "
          "of their own, and therefore get no exclusive CPUs and no pinned memory; a * at "
-         "the end stands for any text; separated by commas; empty: none")
+         "the end stands for any text; separated by commas; empty: none; overrides the "
+         "configuration")
       ->delimiter(',')
       ->check(CLI::Validator(
           [](const std::string& name) {
             const Result<Done> checked = CheckHandlerName(name);
             return checked.ok() ? std::string() : checked.error().Text();
           },
-          ""))
-      ->default_str(CLI::detail::join(options.shared_pool_handlers, ","));
+          ""));
   app.add_option("--plugins-registry", options.plugins_registry,
                  "Directory that is watched for sockets of device plugins, as the kubelet's "
                  "plugins_registry; if not given, plugins_registry in the state directory");
@@ -336,7 +339,6 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
     }
     options.mirror.emplace(*mirror::ParseBindingMode(mirror), std::move(rules));
   }
-  options.shared_pool_handlers.erase("");
   std::erase(options.cdi_spec_dirs, "");
   options.runtime_timeout = std::chrono::milliseconds(runtime_timeout_ms);
   for (const Duration& duration : plugin_durations) {

@@ -12,7 +12,6 @@
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/config/on_refusal.h"
-#include "alignd/pod/shared_pool_handlers.h"
 #include "allocation/bad_state.h"
 #include "allocation/cpu_resizes.h"
 #include "mirror/binding_modes.h"
@@ -73,8 +72,8 @@ struct Options {
   std::chrono::milliseconds plugin_patience{300'000};
   std::set<std::string> not_devices;  // extended resources that no device plugin serves
   // Runtime handlers whose containers do not run in cgroups of their own; a * at the end stands for
-  // any text.
-  std::set<std::string> shared_pool_handlers = DefaultSharedPoolHandlers();
+  // any text. Overrides the configuration's.
+  std::optional<std::set<std::string>> shared_pool_handlers;
   std::string log_level = "info";
   std::string log_format = "auto";  // auto, journal, text or json
   // Where metrics and health are served; `off`: nowhere. The port is none that Kubernetes, its

@@ -74,12 +74,11 @@ Parts::Parts(PartsInput input, const Options& options)
           .cdi_directories = {options.cdi_spec_dirs.begin(), options.cdi_spec_dirs.end()},
           .prepared_claims = options.kubelet_dir / "dra_manager_state",
           .root = options.root},
-      shared_pool_handlers(options.shared_pool_handlers),
       container_handlers(cri::MakeContainerHandlers(
           {node, allocation, plugins, registry, reconciler, runtime, *sources, conditions, *events,
            io, *cgroups, !options.keep_pod_cpu_quota, options.mirror.has_value(),
-           options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices, &shared_pool_handlers,
-           &cdi_names})) {
+           options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices,
+           &node.config.shared_pool_handlers, &cdi_names})) {
   if (const std::optional<Error>& failure = boot->Unsaved()) {
     late_files.Add(std::string(allocation::kBootFileName),
                    "a boot of the machine before that is not noticed, so that containers do not "

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "alignd/admission/node.h"
-#include "alignd/pod/shared_pool_handlers.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/bad_state.h"
 #include "allocation/boot_record.h"
@@ -122,7 +121,6 @@ struct Parts {
   allocation::AllocationManager allocation;
   const std::unique_ptr<podsource::ResourceSource> sources;
   const dra::Places claimed_devices;
-  const SharedPoolHandlers shared_pool_handlers;
   const proxy::HandlerFactory container_handlers;
 
  private:

@@ -127,7 +127,8 @@ int main(int argc, char** argv) {
   extender::Extender::Settings settings = options->settings;
   settings.for_each = cli::ForEachOnAllCpus;
   extender::Extender extender(settings);
-  const Result<std::string> config = cli::ReadSharedConfig(options->sources.config);
+  const Result<std::string> config =
+      cli::ReadSharedConfig(options->sources.config, options->sources.flags);
   if (!config.ok()) {
     spdlog::error("{}", config.error().Text());
     return EXIT_FAILURE;

@@ -12,6 +12,7 @@
 
 #include "alignd/config/go_duration.h"
 #include "alignd/placement/score.h"
+#include "cli/policy_options.h"
 #include "daemon/command_line.h"
 
 namespace alignd::extender {
@@ -80,6 +81,7 @@ void AddExtenderOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
   app.add_option("--config", options.sources.config,
                  "KubeletConfiguration of the nodes that have none of their own")
       ->type_name("FILE");
+  cli::AddPolicyOptions(app, options.sources.flags);
   app.add_option("--listen", texts.listen, "Address of the extender: IP:PORT or [IP]:PORT")
       ->type_name("ADDRESS")
       ->capture_default_str();

@@ -86,10 +86,9 @@ void Conditions::FoundUnsupported(const std::map<std::string, std::string>& anno
   Raise(
       "",
       {.condition = {.type = ConditionType::kUnsupportedAnnotation,
-                     .message =
-                         "pods have annotations of cri-resource-manager or nri-plugins, which "
-                         "alignd does not follow: " +
-                         names,
+                     .message = "pods have annotations of cri-resource-manager, nri-plugins or "
+                                "Koordinator, which alignd does not follow: " +
+                                names,
                      .remedy = "remove the annotations, or run the pods on nodes of that resource "
                                "manager; `alignctl explain POD` names those of a pod"},
        .logged_as = std::move(all)});

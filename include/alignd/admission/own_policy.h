@@ -77,14 +77,26 @@ bool HasPolicies(const Node& node, const NodeState& state, const std::string& po
 // label (CpuSharing) and its namespace now say, shared CPUs are only for containers without.
 Pod KeepingItsCpus(const Node& node, const NodeState& state, Pod pod);
 
+// Whether the pod asks for exclusive CPUs by its label (CpuSharing), where the node lets pods
+// choose.
+bool MustHaveExclusiveCpus(const Node& node, const Pod& pod);
+
+// Whether it does, and this container gets none: the pod is refused. An init container that ends
+// can be without, if the others have as many CPUs. `pod` is as the node manages it (OnThisNode).
+// Source: koordinator pkg/scheduler/plugins/nodenumaresource/plugin.go, PreFilter
+// (ErrInvalidRequestedCPUs); pkg/webhook/pod/validating, validateResources.
+// Differs: koordinator counts the CPUs of the whole pod, as its containers share them.
+bool LacksExclusiveCpus(const Node& node, const NodeState& state, const Pod& pod,
+                        const Container& container);
+
 // Refuses a pod whose annotations cannot be followed: one is malformed, asks for another topology
 // policy than that of the node, which is not none, or for CPUs that the node does not assign like
-// that, or at all. A pod without anything to align (RequestsAssignment) is not refused: the daemon
-// does not decide about it. `fault` and `remedy` are parts of the message. `pod` is as the node
-// manages it (OnThisNode).
-// Source: koordinator pkg/scheduler/plugins/nodenumaresource/util.go, mergeTopologyPolicy;
-// plugin.go, Filter (ErrCPUBindPolicyConflict).
-// Differs: koordinator ignores members of the annotations and values that it does not know.
+// that, or at all. A pod without anything to align (RequestsAssignment) is refused only for
+// exclusive CPUs that it must have: the daemon decides about no other one. `fault` and `remedy` are
+// parts of the message. `pod` is as the node manages it (OnThisNode). Source: koordinator
+// pkg/scheduler/plugins/nodenumaresource/util.go, mergeTopologyPolicy; plugin.go, Filter
+// (ErrCPUBindPolicyConflict). Differs: koordinator ignores members of the annotations and values
+// that it does not know.
 std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod);
 
 // A refusal for the pod's annotations.

@@ -14,6 +14,7 @@
 #include "alignd/base/result.h"
 #include "alignd/config/pod_policy_switch.h"
 #include "alignd/pod/pod.h"
+#include "alignd/pod/shared_pool_handlers.h"
 
 namespace alignd {
 
@@ -76,6 +77,7 @@ struct KubeletConfig {
   // As pod_policies, for the pods of some namespaces, with their defaults: of these entries, the
   // first that has it counts.
   std::vector<NamespacePolicies> namespace_policies;
+  SharedPoolHandlers shared_pool_handlers = SharedPoolHandlers(DefaultSharedPoolHandlers());
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
 };

@@ -38,7 +38,9 @@ struct PlannedPod {
   // What the scheduler does not let through, whatever the node has.
   std::vector<std::string> gates;
   std::string node_name;  // the node to which it is bound; empty: the scheduler chooses
-  std::string os;         // of its containers, such as "windows"; empty: that of the node
+  // Of its RuntimeClass, or the name of that if it is not known; empty: that of the runtime.
+  std::string runtime_handler;
+  std::string os;  // of its containers, such as "windows"; empty: that of the node
   std::map<std::string, std::string> node_selector;
   std::vector<Toleration> tolerations;
   // Fields that the scheduler looks at and that are not considered here: "spec.affinity";

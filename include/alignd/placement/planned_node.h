@@ -115,7 +115,7 @@ class PlannedNode {
   std::vector<std::string> UndecidedItself(const PlannedPod& pod,
                                            const ResourceList& requests) const;
   // Why it is not known which CPUs are free for the pod; empty: it is.
-  std::string UnknownShares(const Pod& pod) const;
+  std::string UnknownShares(const PlannedPod& pod) const;
   // Resources of the pod of which too little is known.
   std::vector<std::string> UnknownIn(const ResourceList& requests) const;
   // Why nothing can be said because of a pod that was placed before; empty: there is none.
@@ -143,8 +143,12 @@ class PlannedNode {
 // Guaranteed, has pod-level resources, requests devices, or asks to stay on one NUMA node.
 bool DependsOnNumaNodes(const PlannedPod& pod);
 // The same on a node with that configuration, under which the pods of the namespace can have that
-// by default.
+// by default, or must have exclusive CPUs by their label.
 bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config);
+
+// The pod on a node with that configuration: what depends on its runtime handler, and its QoS
+// class, which the managers would find out anew for each of its containers.
+Pod PodOn(const KubeletConfig& config, const PlannedPod& pod);
 
 // The pod without UID, names and owner: pods that are equal then are treated alike.
 PlannedPod WithoutNames(PlannedPod pod);

@@ -24,6 +24,10 @@ class SharedPoolHandlers {
   // False for the runtime's default handler, which has no name in CRI.
   bool Contains(std::string_view handler) const;
 
+  const std::set<std::string>& names() const { return names_; }
+
+  friend bool operator==(const SharedPoolHandlers&, const SharedPoolHandlers&) = default;
+
  private:
   std::set<std::string> names_;
 };

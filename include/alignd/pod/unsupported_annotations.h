@@ -1,5 +1,6 @@
-// The annotations of pods by which cri-resource-manager and nri-plugins choose CPUs and memory.
-// alignd follows none of them: it names those that a pod has.
+// The annotations of pods by which cri-resource-manager and nri-plugins choose CPUs and memory, and
+// that by which Koordinator chooses devices. alignd follows none of them: it names those that a pod
+// has.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,8 @@ std::string_view UnsupportedName(std::string_view annotation);
 
 // Adds the name of an annotation that alignd does not follow.
 void NoteUnsupported(std::string_view annotation, std::set<std::string>& names);
+// The same of a part of an annotation.
+void AddUnsupported(std::string_view name, std::set<std::string>& names);
 
 // "annotations hide-hyperthreads.resource-policy.nri.io, ... are not supported"; empty: no names.
 std::string DescribeUnsupported(const std::set<std::string>& names);

@@ -249,10 +249,15 @@ std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state,
   const bool may_ask =
       !AreEmpty(pod.policies) && !PodPoliciesFor(node.config, pod.name_space).empty();
   if (!may_ask && !DefaultsOf(node, pod).shared_on_one_node) return std::nullopt;
-  if (!IsToBeAligned(node, state, pod)) return std::nullopt;
+  std::optional<Objection> objection;
+  if (!IsToBeAligned(node, state, pod)) {
+    objection = ObjectionToLabel(node, state, pod);
+    if (!objection) return std::nullopt;
+    return PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
+  }
   const Pod with_kept = WithoutLaterDefaults(node, state, pod);
-  std::optional<Objection> objection = ObjectionToTopology(node, with_kept);
-  if (!objection) objection = ObjectionToSharing(node, pod);
+  objection = ObjectionToTopology(node, with_kept);
+  if (!objection) objection = ObjectionToSharing(node, state, pod);
   if (!objection) objection = ObjectionToSpec(node, with_kept);
   if (!objection) objection = ObjectionToStatus(node, state, pod);
   if (!objection) objection = ObjectionToSharedNode(node, pod);

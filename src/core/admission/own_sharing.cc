@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/cpu_sharing.h"
 #include "core/admission/own_defaults.h"
+#include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
 namespace {
@@ -31,6 +34,18 @@ std::string NamesWhere(const Pod& pod, const Is& is) {
     names += (names.empty() ? "" : ", ") + container.name;
   }
   return names;
+}
+
+// Whether it ends before the containers that have as many exclusive CPUs as it requests.
+// Koordinator counts the CPUs of the whole pod, to which it adds nothing then.
+bool EndsBeforeOthers(const Node& node, const Pod& pod, const Container& container) {
+  if (!pod.is_complete || container.kind != ContainerKind::kInit || !node.cpu) return false;
+  int64_t millis = 0;
+  for (const Container& other : pod.containers) {
+    if (other.kind == ContainerKind::kInit) continue;
+    millis += ExclusiveCpuCount(pod, other) * cpumanager::kMillisPerCpu;
+  }
+  return ShareOf(container).millis <= millis;
 }
 
 }  // namespace
@@ -66,7 +81,56 @@ Pod KeepingItsCpus(const Node& node, const NodeState& state, Pod pod) {
   return pod;
 }
 
-std::optional<Objection> ObjectionToSharing(const Node& node, const Pod& pod) {
+bool MustHaveExclusiveCpus(const Node& node, const Pod& pod) {
+  return MayLabel(node, pod) && LabelShares(pod.policies.sharing) == false;
+}
+
+bool LacksExclusiveCpus(const Node& node, const NodeState& state, const Pod& pod,
+                        const Container& container) {
+  if (!MustHaveExclusiveCpus(node, pod)) return false;
+  if (RequestsCpus(node, pod, container)) return false;
+  // What it has, it keeps. So do the containers of a pod that has CPUs as a whole.
+  if (state.cpu.pods.contains(pod.uid) || state.cpu.Find({pod.uid, container.name}) != nullptr) {
+    return false;
+  }
+  // A container of `kubectl debug` requests nothing.
+  const bool may_be_further = !pod.is_complete && QosOf(pod) == QosClass::kGuaranteed;
+  if (may_be_further && ShareOf(container).millis == 0) return false;
+  return !EndsBeforeOthers(node, pod, container);
+}
+
+std::optional<Objection> ObjectionToLabel(const Node& node, const NodeState& state,
+                                          const Pod& pod) {
+  const std::string names = NamesWhere(pod, [&](const Container& container) {
+    return LacksExclusiveCpus(node, state, pod, container);
+  });
+  if (names.empty()) return std::nullopt;
+  const std::string asks = "the pod asks for exclusive CPUs by " + LabelText(pod);
+  const std::string instead = "; or write LS into the label";
+  if (!node.cpu) {
+    return Objection{asks + ", and this node assigns no CPUs",
+                     "run the pod on a node with cpuManagerPolicy static" + instead};
+  }
+  if (!pod.shared_pool_handler.empty()) {
+    return Objection{
+        asks + ", and containers of runtime handler " + pod.shared_pool_handler + " get none",
+        "run the pod with another RuntimeClass" + instead};
+  }
+  std::string remedy =
+      "let the pod be Guaranteed, and each of its containers request a whole number of CPUs";
+  if (!pod.is_complete && QosOf(pod) == QosClass::kGuaranteed) {
+    remedy +=
+        "; if it is an init container, let alignd know the whole pod, by the kubelet's feature "
+        "gate PodsAPI or annotation alignd.io/resources";
+  }
+  if (pod.is_complete && !HasExclusiveCpus(node, pod)) {
+    return Objection{asks + ", and none of its containers gets them", remedy + instead};
+  }
+  return Objection{asks + ", and these of its containers get none: " + names, remedy + instead};
+}
+
+std::optional<Objection> ObjectionToSharing(const Node& node, const NodeState& state,
+                                            const Pod& pod) {
   const CpuSharing& sharing = pod.policies.sharing;
   if (MayPreferShared(node, pod)) {
     const std::string annotation(kPreferShared);
@@ -89,14 +153,7 @@ std::optional<Objection> ObjectionToSharing(const Node& node, const Pod& pod) {
   if (!sharing.label_fault.empty()) {
     return Objection{sharing.label_fault, "correct the label, or remove it"};
   }
-  if (LabelShares(sharing) != false || !pod.is_complete || HasExclusiveCpus(node, pod)) {
-    return std::nullopt;
-  }
-  return Objection{
-      "the pod asks for exclusive CPUs by " + LabelText(pod) +
-          (node.cpu ? ", and none of its containers gets them" : ", and this node assigns no CPUs"),
-      "let the pod be Guaranteed, with a whole number of CPUs, on a node with cpuManagerPolicy "
-      "static; or write LS into the label"};
+  return ObjectionToLabel(node, state, pod);
 }
 
 void DescribeSharing(const Node& node, const Pod& pod, std::vector<std::string>& texts) {

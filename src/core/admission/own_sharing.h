@@ -17,7 +17,12 @@ namespace alignd::admission {
 void MarkSharing(const Node& node, Pod& pod);
 
 // Why it cannot be followed. nullopt: no reason. `pod` has something to align.
-std::optional<Objection> ObjectionToSharing(const Node& node, const Pod& pod);
+std::optional<Objection> ObjectionToSharing(const Node& node, const NodeState& state,
+                                            const Pod& pod);
+
+// A part of it, which is also for pods without anything to align: the label asks for exclusive
+// CPUs, and a container gets none (LacksExclusiveCpus).
+std::optional<Objection> ObjectionToLabel(const Node& node, const NodeState& state, const Pod& pod);
 
 // What becomes of the annotations and the label, one text for each.
 void DescribeSharing(const Node& node, const Pod& pod, std::vector<std::string>& texts);

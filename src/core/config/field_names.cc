@@ -116,6 +116,7 @@ constexpr std::array kFields = std::to_array<std::string_view>({
     "seccompDefault",
     "serializeImagePulls",
     "serverTLSBootstrap",
+    "sharedPoolHandlers",
     "showHiddenMetricsForVersion",
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",

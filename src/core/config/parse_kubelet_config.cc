@@ -329,6 +329,7 @@ constexpr std::array kReaders = std::to_array<FieldReader>({
     {"numaAllocateStrategy", ReadStrategy},
     {"podPolicies", ReadPodPolicySwitch},
     {"namespacePolicies", ReadNamespacePolicies},
+    {"sharedPoolHandlers", ReadSharedPoolHandlers},
 });
 constexpr size_t kNamesAfter = 2;
 

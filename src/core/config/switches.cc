@@ -257,4 +257,23 @@ Result<Done> ReadNamespacePolicies(const View& top, KubeletConfig& config) {
   return Done{};
 }
 
+Result<Done> ReadSharedPoolHandlers(const View& top, KubeletConfig& config) {
+  const Result<std::optional<View>> list = top.Find("sharedPoolHandlers");
+  if (!list.ok()) return list.error();
+  if (!*list) return Done{};
+  const Result<std::vector<View>> elements = (*list)->Elements();
+  if (!elements.ok()) return elements.error();
+  std::set<std::string> names;
+  for (const View& element : *elements) {
+    const Result<std::string> name = element.String();
+    if (!name.ok()) return name.error();
+    if (name->empty()) return element.IsNot("the name of a runtime handler");
+    const Result<Done> checked = CheckHandlerName(*name);
+    if (!checked.ok()) return checked.error().In(element.path());
+    names.insert(*name);
+  }
+  config.shared_pool_handlers = SharedPoolHandlers(std::move(names));
+  return Done{};
+}
+
 }  // namespace alignd

@@ -13,4 +13,7 @@ Result<Done> ReadPodPolicySwitch(const json::View& top, KubeletConfig& config);
 // namespacePolicies. Errors: as above; a name that an earlier one covers has no effect, and is one.
 Result<Done> ReadNamespacePolicies(const json::View& top, KubeletConfig& config);
 
+// sharedPoolHandlers. Errors: as above, of a name that CheckHandlerName refuses, or that is empty.
+Result<Done> ReadSharedPoolHandlers(const json::View& top, KubeletConfig& config);
+
 }  // namespace alignd

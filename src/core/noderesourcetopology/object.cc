@@ -63,8 +63,8 @@ std::string GroupsText(const std::vector<MemoryGroup>& groups) {
 }
 
 // What the decision depends on beside the policies, as a KubeletConfiguration has it. Not of it:
-// `compatibility`, `numaAllocateStrategy`, `podPolicies` and `namespacePolicies`, and the policy
-// that other readers do not know.
+// `compatibility`, `numaAllocateStrategy`, `podPolicies`, `namespacePolicies` and
+// `sharedPoolHandlers`, and the policy that other readers do not know.
 std::string OptionsText(const KubeletConfig& config) {
   OrderedJson options = OrderedJson::object();
   if (config.topology_manager_policy == TopologyManagerPolicy::kBestAttainable) {
@@ -92,6 +92,9 @@ std::string OptionsText(const KubeletConfig& config) {
     OrderedJson& written = options["namespacePolicies"].emplace_back();
     written = {{"namespaces", entry.namespaces}, {"podPolicies", std::move(list)}};
     for (const auto& [name, value] : ToTexts(entry.defaults)) written["defaults"][name] = value;
+  }
+  if (config.shared_pool_handlers != KubeletConfig{}.shared_pool_handlers) {
+    options["sharedPoolHandlers"] = config.shared_pool_handlers.names();
   }
   return options.dump();
 }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "alignd/placement/manifest.h"
-#include "alignd/pod/shared_pool_handlers.h"
 
 namespace alignd::placement {
 namespace {
@@ -108,12 +107,9 @@ void ResolveRuntimeClass(const Manifests& manifests, const Workload& workload,
 }
 
 // A RuntimeClass that is not known is taken for one of the handler of its name.
-void SetHandler(const Manifests& manifests, const Workload& workload, Pod& pod) {
+std::string HandlerOf(const Manifests& manifests, const Workload& workload) {
   const auto known = manifests.runtime_classes.find(workload.runtime_class);
-  const std::string& handler =
-      known != manifests.runtime_classes.end() ? known->second.handler : workload.runtime_class;
-  static const SharedPoolHandlers kShared(DefaultSharedPoolHandlers());
-  if (kShared.Contains(handler)) pod.shared_pool_handler = handler;
+  return known != manifests.runtime_classes.end() ? known->second.handler : workload.runtime_class;
 }
 
 // Errors: a second object, or a second pod of that name or UID.
@@ -176,7 +172,7 @@ Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
                    "plan fewer pods at once"};
     }
     ResolveRuntimeClass(manifests, workload, workload.pod);
-    SetHandler(manifests, workload, workload.pod.pod);
+    workload.pod.runtime_handler = HandlerOf(manifests, workload);
     if (replicas && workload.names == PodNames::kOwn) {
       // The pods would need a controller: they get names such as those of a ReplicaSet.
       workload.names = PodNames::kRandom;

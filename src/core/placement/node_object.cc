@@ -4,9 +4,11 @@
 #include <charconv>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "alignd/config/kubelet_config.h"
 #include "alignd/machine/machine.h"
 #include "alignd/pod/resource_name.h"
 
@@ -65,9 +67,69 @@ bool Tolerates(const Toleration& toleration, const NodeObject::Taint& taint) {
   return is_equal && !toleration.key.empty() && toleration.value == taint.value;
 }
 
+// "topologyManagerPolicy none", "option full-pcpus-only": what decides here in place of a label.
+struct InPlaceOfLabel {
+  std::string_view label;
+  std::string same;  // the value of the label that means the same; empty: none does
+  std::string decides;
+};
+
+std::string TopologyLabel(TopologyManagerPolicy policy) {
+  switch (policy) {
+    case TopologyManagerPolicy::kBestEffort:
+      return "BestEffort";
+    case TopologyManagerPolicy::kRestricted:
+      return "Restricted";
+    case TopologyManagerPolicy::kSingleNumaNode:
+      return "SingleNUMANode";
+    case TopologyManagerPolicy::kNone:
+    case TopologyManagerPolicy::kBestAttainable:
+      break;
+  }
+  return "";
+}
+
+InPlaceOfLabel BindLabel(const KubeletConfig& config) {
+  constexpr std::string_view kLabel = "node.koordinator.sh/cpu-bind-policy";
+  const auto is_on = [&config](const char* name) {
+    const auto option = config.cpu_manager_policy_options.find(name);
+    return config.cpu_manager_policy == CpuManagerPolicy::kStatic &&
+           option != config.cpu_manager_policy_options.end() &&
+           ParseGoBool(option->second).value_or(false);
+  };
+  for (const auto& [option, value] : {std::pair("full-pcpus-only", "FullPCPUsOnly"),
+                                      std::pair("distribute-cpus-across-cores", "SpreadByPCPUs")}) {
+    if (is_on(option)) return {kLabel, value, "option " + std::string(option)};
+  }
+  return {kLabel, "None", "neither option full-pcpus-only nor distribute-cpus-across-cores"};
+}
+
+// alignd decides by its configuration, and Koordinator's scheduler by labels of the node.
+// Source: koordinator apis/extension/numa_aware.go; pkg/scheduler/plugins/nodenumaresource/util.go.
+void NoteLabels(const NodeObject& object, const KubeletConfig& config,
+                std::vector<std::string>& notes) {
+  const std::string strategy(ToString(config.numa_allocate_strategy));
+  const std::vector<InPlaceOfLabel> all = {
+      {"node.koordinator.sh/numa-topology-policy", TopologyLabel(config.topology_manager_policy),
+       "topologyManagerPolicy " + std::string(ToString(config.topology_manager_policy))},
+      {"node.koordinator.sh/numa-allocate-strategy", strategy,
+       strategy.empty() ? "no numaAllocateStrategy" : "numaAllocateStrategy " + strategy},
+      BindLabel(config)};
+  for (const InPlaceOfLabel& one : all) {
+    const auto label = object.labels.find(std::string(one.label));
+    if (label == object.labels.end() || label->second.empty() || label->second == one.same) {
+      continue;
+    }
+    notes.push_back("Koordinator's scheduler goes by label " + label->first + "=" + label->second +
+                    " of the node, and alignd by " + one.decides +
+                    ": it can choose this node for a pod that alignd refuses");
+  }
+}
+
 }  // namespace
 
-Result<Done> UseNodeObject(const NodeObject& object, NodeInput& input, Allocatable& allocatable) {
+Result<Done> UseNodeObject(const NodeObject& object, const KubeletConfig& config, NodeInput& input,
+                           Allocatable& allocatable) {
   const Machine& machine = input.description.machine;
   const Quantity* const cpus = Find(object.capacity, "cpu");
   if (cpus != nullptr && *cpus != Quantity(machine.cpus().Count())) {
@@ -86,6 +148,7 @@ Result<Done> UseNodeObject(const NodeObject& object, NodeInput& input, Allocatab
                   ", and their NUMA nodes are not known; add --device " + name + "=" +
                   amount.ToString() + "@NUMA");
   }
+  NoteLabels(object, config, input.notes);
   ResourceList amounts = object.allocatable;
   if (const Quantity* const pods = Find(amounts, "pods")) allocatable.pods = pods->Value();
   amounts.erase("pods");

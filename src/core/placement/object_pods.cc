@@ -63,7 +63,8 @@ bool IsAssignedSomething(const TopologyObject& object, const ObjectConfig& confi
 std::string WhyNotUnused(const TopologyObject& object, const ObjectConfig& config,
                          const std::vector<BoundPod>& pods) {
   for (const BoundPod& bound : pods) {
-    if (!bound.has_started || !IsAssignedSomething(object, config, bound.pod.pod)) continue;
+    if (!bound.has_started || !IsAssignedSomething(object, config, PodOn(config.parsed, bound.pod)))
+      continue;
     return "pod " + NameOf(bound) +
            " runs, and the object has no fingerprint and nothing that is assigned: it is of "
            "before the pod, or of another node; " +

@@ -23,12 +23,6 @@ std::string Joined(const std::vector<std::string>& texts) {
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
-// With its QoS class, which the managers would find out anew for each of its containers.
-Pod WithQos(Pod pod) {
-  pod.stated_qos = QosOf(pod);
-  return pod;
-}
-
 // The kubelet refuses the pod.
 void SetRefused(Verdict& verdict, Refusal refusal) {
   verdict.outcome = Outcome::kRefused;
@@ -94,7 +88,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   simulation->SetState(std::move(state));
   AddDeviceCounts(simulation->state().devices, allocatable->amounts);
   if (input.object) {
-    const Result<Done> used = UseNodeObject(*input.object, input, *allocatable);
+    const Result<Done> used = UseNodeObject(*input.object, config, input, *allocatable);
     if (!used.ok()) return used.error();
   }
   PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
@@ -183,9 +177,9 @@ std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) co
   return unknown;
 }
 
-std::string PlannedNode::UnknownShares(const Pod& pod) const {
+std::string PlannedNode::UnknownShares(const PlannedPod& pod) const {
   if (why_lacks_shares_.empty()) return {};
-  const Pod managed = admission::OnThisNode(node(), WithQos(pod));
+  const Pod managed = admission::OnThisNode(node(), PodOn(node().config, pod));
   const bool takes_cpus = std::ranges::any_of(managed.containers, [&](const Container& one) {
     return admission::RequestsCpus(node(), managed, one) ||
            admission::AsksForOneNode(node(), managed, one);
@@ -210,11 +204,11 @@ std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
   if (!input_->unusable.empty()) return {input_->unusable};
   std::vector<std::string> reasons = pod.undecided;
   for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
-  std::string unknown = UnknownShares(pod.pod);
+  std::string unknown = UnknownShares(pod);
   if (!unknown.empty()) reasons.push_back(std::move(unknown));
   if (!input_->object_view) return reasons;
   unknown = UndecidedBy(*input_->object_view, node(), state(),
-                        admission::OnThisNode(node(), WithQos(pod.pod)));
+                        admission::OnThisNode(node(), PodOn(node().config, pod)));
   if (!unknown.empty()) reasons.push_back(std::move(unknown));
   return reasons;
 }
@@ -283,7 +277,7 @@ void PlannedNode::InterpretByObject(const PlannedPod& pod, Verdict& verdict,
                                     BlurredResources* blurred) const {
   ObjectDecision interpreted =
       Interpret(*input_->object_view, node(), state(), blurred_,
-                admission::OnThisNode(node(), WithQos(pod.pod)), *verdict.admission);
+                admission::OnThisNode(node(), PodOn(node().config, pod)), *verdict.admission);
   if (interpreted.undecided.empty()) {
     if (blurred != nullptr) *blurred = std::move(interpreted.blurred);
     return;
@@ -316,7 +310,7 @@ void PlannedNode::AddArriving(const PlannedPod& pod) {
 // A pod with CPUs and memory as a whole is admitted without devices: its containers are allocated
 // them when they start.
 Verdict PlannedNode::TryKubelet(const PlannedPod& planned) const {
-  scenario::Trial trial = simulation_.Try(WithQos(planned.pod));
+  scenario::Trial trial = simulation_.Try(PodOn(node().config, planned));
   Verdict verdict;
   verdict.admission = std::move(trial.admission);
   if (verdict.admission->refusal) {
@@ -336,14 +330,14 @@ Verdict PlannedNode::TryKubelet(const PlannedPod& planned) const {
 }
 
 Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
-  scenario::StepResult result = simulation_.Run(scenario::AdmitPod{WithQos(planned.pod)});
+  scenario::StepResult result = simulation_.Run(scenario::AdmitPod{PodOn(node().config, planned)});
   Verdict verdict;
   verdict.admission = std::move(result.admission);
   if (verdict.admission->refusal) {
     SetRefused(verdict, *verdict.admission->refusal);
     return verdict;
   }
-  const Pod pod = admission::OnThisNode(node(), WithQos(planned.pod));
+  const Pod pod = admission::OnThisNode(node(), PodOn(node().config, planned));
   if (pod.pod_level_managers != PodLevelManagers::kPod) return verdict;
   // Such a pod is admitted without devices: its containers are allocated them when they start.
   const scenario::StepResult started = simulation_.Run(scenario::StartPod{pod.uid});
@@ -370,7 +364,7 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
   }
   PlannedPod known = pod;
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
-  if (!UnknownShares(pod.pod).empty()) {
+  if (!UnknownShares(pod).empty()) {
     known.pod.policies.shared_on_one_node = false;
     known.pod = admission::WithDefaults(
         node(), std::move(known.pod),

@@ -18,8 +18,21 @@ bool DependsOnNumaNodes(const PlannedPod& pod) {
 }
 
 bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config) {
-  return DependsOnNumaNodes(pod) ||
-         DefaultPoliciesFor(config, pod.pod.name_space).shared_on_one_node;
+  const std::string& name_space = pod.pod.name_space;
+  // Without exclusive CPUs, the node refuses it (admission::LacksExclusiveCpus).
+  const bool must_have_cpus = LabelShares(pod.pod.policies.sharing) == false &&
+                              PodPoliciesFor(config, name_space).contains(PodPolicy::kQosClass);
+  return DependsOnNumaNodes(pod) || must_have_cpus ||
+         DefaultPoliciesFor(config, name_space).shared_on_one_node;
+}
+
+Pod PodOn(const KubeletConfig& config, const PlannedPod& planned) {
+  Pod pod = planned.pod;
+  pod.stated_qos = QosOf(pod);
+  if (config.shared_pool_handlers.Contains(planned.runtime_handler)) {
+    pod.shared_pool_handler = planned.runtime_handler;
+  }
+  return pod;
 }
 
 PlannedPod WithoutNames(PlannedPod pod) {

@@ -25,6 +25,10 @@ constexpr size_t kLongestStatus = 16384;
 
 constexpr std::string_view kOnOneNode = "single-numa-node";
 
+constexpr std::string_view kSharedPoolsMember = "cpuSharedPools";
+constexpr std::string_view kSharedPoolsOfStatus =
+    "scheduling.koordinator.sh/resource-status (cpuSharedPools)";
+
 // In place of the whole names of annotations.
 constexpr std::string_view kSharedCpusMember = "shared-cpus";
 constexpr std::array<std::string_view, 7> kDefaultMembers = {
@@ -159,7 +163,9 @@ Result<std::pair<int64_t, NumaNodeResources::mapped_type>> ReadNumaNode(const Vi
   if (!members.ok()) return members.error();
   for (const auto& [name, amount] : *members) {
     if (!IsResourceName(name)) return amount.Wrong("is not the name of a resource");
-    const Result<std::string> text = amount.String();
+    // As Go's Quantity: a number, or a text.
+    const Result<std::string> text =
+        amount.value().is_number() ? amount.value().dump() : amount.String();
     if (!text.ok()) return text.error();
     const Result<Quantity> quantity = Quantity::Parse(*text);
     if (!quantity.ok()) return amount.IsNot(R"(an amount such as "4" or "1Gi")");
@@ -186,6 +192,11 @@ Result<Done> ReadResourceStatus(const View& top, PodPolicies& policies) {
       if (!resources.insert(*std::move(node)).second) return element.Wrong("has its node twice");
     }
   }
+  // Of Koordinator before 1.3, about pods without CPUs of their own. Their CPUs are those of the
+  // shared pool, which changes while they run.
+  const Result<std::optional<View>> pools = top.Find(kSharedPoolsMember);
+  if (!pools.ok()) return pools.error();
+  if (*pools) AddUnsupported(kSharedPoolsOfStatus, policies.unsupported);
   policies.cpuset = *cpus;
   policies.numa_resources = std::move(resources);
   return Done{};
@@ -214,7 +225,7 @@ const std::vector<Annotation>& Annotations() {
        &PodPolicies::spec_fault},
       {kResourceStatusAnnotation,
        kLongestStatus,
-       {"cpuset", "numaNodeResources"},
+       {"cpuset", "numaNodeResources", kSharedPoolsMember},
        ReadResourceStatus,
        &PodPolicies::status_fault},
   };

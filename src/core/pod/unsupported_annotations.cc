@@ -9,6 +9,11 @@ namespace {
 constexpr std::array<std::string_view, 2> kResourceManagers = {"cri-resource-manager.intel.com",
                                                                "resource-policy.nri.io"};
 
+// What Koordinator's scheduler has decided about devices: types and numbers of the kernel's, which
+// no device plugin knows, and shares of devices.
+// Source: koordinator apis/extension/device_share.go.
+constexpr std::string_view kDeviceAllocated = "scheduling.koordinator.sh/device-allocated";
+
 // Whether `name` is a name below the domain: KEY.DOMAIN.
 bool IsBelow(std::string_view name, std::string_view domain) {
   return name.size() > domain.size() + 1 && name.ends_with(domain) &&
@@ -18,6 +23,7 @@ bool IsBelow(std::string_view name, std::string_view domain) {
 }  // namespace
 
 std::string_view UnsupportedName(std::string_view annotation) {
+  if (annotation == kDeviceAllocated) return annotation;
   const size_t slash = annotation.find('/');
   const std::string_view prefix = annotation.substr(0, slash);
   for (const std::string_view domain : kResourceManagers) {
@@ -31,6 +37,10 @@ void NoteUnsupported(std::string_view annotation, std::set<std::string>& names) 
   constexpr size_t kLongestKey = 253 + 1 + 63;  // Kubernetes has none that is longer
   const std::string_view name = UnsupportedName(annotation);
   if (name.empty() || annotation.size() > kLongestKey) return;
+  AddUnsupported(name, names);
+}
+
+void AddUnsupported(std::string_view name, std::set<std::string>& names) {
   names.emplace(name);
   if (names.size() > kMaxUnsupported) names.erase(std::prev(names.end()));
 }

@@ -272,6 +272,38 @@ TEST_F(DaemonPodPolicies, AContainerThatPrefersSharedCpusStaysInTheSharedPool) {
   }
 }
 
+// A label for exclusive CPUs is no wish: without them, the pod does not run. Also if there is
+// nothing else to decide.
+TEST_F(DaemonPodPolicies, APodThatMustHaveExclusiveCpusIsRefusedWithoutThem) {
+  Start(StaticConfig("podPolicies: [qosClass]\n"));
+  const auto labelled = [](v1::PodSandboxConfig pod) {
+    (*pod.mutable_labels())["koordinator.sh/qosClass"] = "LSR";
+    return pod;
+  };
+  const auto refusal_of = [this](const v1::PodSandboxConfig& pod, const v1::ContainerConfig& app) {
+    return Create(Run(pod), pod, app).status.error_message();
+  };
+  const v1::ContainerConfig half = podsource::Kubelet(500, 500, 100 * podsource::kMi, "app");
+  EXPECT_NE(refusal_of(labelled(PodConfig("half")), half)
+                .find("PodPolicyError: the pod asks for exclusive CPUs by label "
+                      "koordinator.sh/qosClass LSR, and these of its containers get none: app"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(labelled(BurstablePod("burstable")), Shared()).find("PodPolicyError"),
+            std::string::npos);
+  EXPECT_EQ(refusal_of(PodConfig("plain"), half), "");
+  const Running whole = RunOne(labelled(PodConfig("whole")), Pinned(2));
+  EXPECT_EQ(CpusOf(whole.container), "1-2");
+  // Nor does a resize leave it without.
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(whole.container);
+  *request.mutable_linux() = half.linux().resources();
+  const grpc::Status resized = Update(request);
+  EXPECT_NE(resized.error_message().find("only a whole number of CPUs can replace them"),
+            std::string::npos)
+      << resized.error_message();
+  EXPECT_EQ(CpusOf(whole.container), "1-2");
+}
+
 // The list of the namespace decides.
 TEST_F(DaemonPodPolicies, PrefersSharedCpusOnlyWhereItsNamespaceAllowsIt) {
   Start(

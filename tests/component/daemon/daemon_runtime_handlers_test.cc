@@ -111,6 +111,16 @@ TEST_F(DaemonRuntimeHandlers, AreKnownAfterARestart) {
   ExpectShared(shared, "0,3-27");
 }
 
+TEST_F(DaemonRuntimeHandlers, AreThoseOfTheConfigurationUnlessTheOptionNamesOthers) {
+  Start(StaticConfig("sharedPoolHandlers: [own-*]\n"));
+  ExpectShared(RunPinned("own-vm", PodConfig("own")), "0-27");
+  ExpectExclusive(RunPinned("runsc", PodConfig("gvisor")), "1-2");
+  StopDaemon();
+  handlers_ = std::set<std::string>{"other"};
+  StartDaemon(StaticConfig("sharedPoolHandlers: [own-*]\n"));
+  ExpectExclusive(RunPinned("own-vm", PodConfig("own-2")), "3-4");
+}
+
 TEST_F(DaemonRuntimeHandlers, NoneAreTreatedApartIfTheOptionIsEmpty) {
   handlers_.emplace();
   Start();

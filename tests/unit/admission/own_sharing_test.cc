@@ -94,24 +94,82 @@ TEST_F(OwnSharingTest, WhatCannotBeFollowedIsRefused) {
             "that name");
   misspelt.is_complete = false;
   EXPECT_EQ(ExclusiveIn(Decide(on_, misspelt)), "app 1-2, log 3");
-  // Both at once: the annotation takes what the label asks for.
-  EXPECT_EQ(Decide(on_, Asking(kAll, "LSE")).refusal, std::nullopt);
 }
 
-// Without anything to align, a pod is admitted whatever it asks for.
+// What the label asks for and the pod cannot have, also if it has nothing else to align.
 TEST_F(OwnSharingTest, ALabelForExclusiveCpusNeedsThem) {
+  const auto fault_of = [](const Node& node, const Pod& pod) {
+    const Admission refused = Decide(node, pod);
+    return refused.refusal ? refused.refusal->fault : "admitted";
+  };
+  constexpr char kAsks[] = "the pod asks for exclusive CPUs by label koordinator.sh/qosClass LSE, ";
+  const std::string none = std::string(kAsks) + "and none of its containers gets them";
   Pod pod = Asking("", "LSE");
-  pod.containers = {App("app", {{"cpu", "1500m"}, {"memory", "64Mi"}, {"a.com/dev", "1"}})};
-  NodeState state = NodeState::Initial(on_);
-  EXPECT_TRUE(Decide(on_, state, pod).admitted());
-  state.devices.resources["a.com/dev"] = devicemanager::Registered({{"d", {0}}});
-  const Admission refused = Decide(on_, state, pod);
-  ASSERT_TRUE(refused.refusal);
-  EXPECT_EQ(refused.refusal->fault,
-            "the pod asks for exclusive CPUs by label koordinator.sh/qosClass LSE, and none of its "
-            "containers gets them");
+  pod.containers = {App("app", {{"cpu", "500m"}, {"memory", "64Mi"}})};
+  EXPECT_EQ(fault_of(on_, pod), none);
+  EXPECT_EQ(Decide(on_, pod).refusal->reason, kPodPolicyError);
+  EXPECT_EQ(fault_of(off_, pod), "admitted");
+  pod.containers = {App("app", {{"cpu", "2"}, {"memory", "64Mi"}}),
+                    App("log", {{"cpu", "500m"}, {"memory", "64Mi"}})};
+  EXPECT_EQ(fault_of(on_, pod), std::string(kAsks) + "and these of its containers get none: log");
+  // Burstable, with a whole number and without any; and BestEffort.
+  pod.containers = {App("app", {{"cpu", "2"}})};
+  EXPECT_EQ(fault_of(on_, pod), none);
+  pod.containers = {App("app", {})};
+  EXPECT_EQ(fault_of(on_, pod), none);
+  // Both at once: the annotation takes what the label asks for.
+  EXPECT_EQ(fault_of(on_, Asking(kAll, "LSE")), none);
+  EXPECT_EQ(fault_of(on_, Asking(kApp, "LSE")),
+            std::string(kAsks) + "and these of its containers get none: app");
+  Pod in_machine = Asking("", "LSE");
+  in_machine.shared_pool_handler = "kata";
+  EXPECT_EQ(fault_of(on_, in_machine),
+            std::string(kAsks) + "and containers of runtime handler kata get none");
+  KubeletConfig without;
+  without.pod_policies = {PodPolicy::kQosClass};
+  EXPECT_EQ(
+      fault_of(*Node::Make(MakeMachine("socket:1 numa:1 core:4"), without), Asking("", "LSE")),
+      std::string(kAsks) + "and this node assigns no CPUs");
+}
+
+// As in koordinator, which counts the CPUs of the whole pod.
+TEST_F(OwnSharingTest, AnInitContainerThatEndsMayBeWithoutExclusiveCpus) {
+  Pod pod = Asking("", "LSR");
+  const auto with_first = [&pod, this](const std::string& cpus, ContainerKind kind) {
+    Container first = App("first", {{"cpu", cpus}, {"memory", "64Mi"}});
+    first.kind = kind;
+    pod.containers = {first, App("app", {{"cpu", "2"}, {"memory", "64Mi"}})};
+    return ExclusiveIn(Decide(on_, pod));
+  };
+  EXPECT_EQ(with_first("500m", ContainerKind::kInit), "app 1-2");
+  EXPECT_EQ(with_first("2500m", ContainerKind::kInit), kPodPolicyError);
+  EXPECT_EQ(with_first("500m", ContainerKind::kSidecar), kPodPolicyError);
+  // Of a pod that is not known as a whole, it can be another container.
   pod.is_complete = false;
-  EXPECT_TRUE(Decide(on_, state, pod).admitted());
+  EXPECT_EQ(with_first("500m", ContainerKind::kInit), kPodPolicyError);
+}
+
+// CRI shows one container at a time.
+TEST_F(OwnSharingTest, ALabelForExclusiveCpusIsFollowedForOneContainerAfterTheOther) {
+  Pod pod = Asking("", "LSR");
+  pod.stated_qos = QosClass::kGuaranteed;
+  pod.is_complete = false;
+  pod.containers = {App("app", {{"cpu", "2"}, {"memory", "64Mi"}})};
+  const Admission first = Decide(on_, pod);
+  EXPECT_EQ(ExclusiveIn(first), "app 1-2");
+  pod.containers = {App("debug", {})};
+  EXPECT_EQ(ExclusiveIn(Decide(on_, first.next, pod)), "");
+  pod.containers = {App("log", {{"cpu", "500m"}, {"memory", "64Mi"}})};
+  EXPECT_EQ(ExclusiveIn(Decide(on_, first.next, pod)), kPodPolicyError);
+  pod.stated_qos = QosClass::kBurstable;
+  pod.containers = {App("log", {})};
+  EXPECT_EQ(ExclusiveIn(Decide(on_, pod)), kPodPolicyError);
+}
+
+// The node may have been another one when the pod was admitted.
+TEST_F(OwnSharingTest, ALabelForExclusiveCpusTakesNothingFromContainersThatHaveThem) {
+  NodeState state = Decide(on_, Asking("")).next;
+  EXPECT_EQ(ExclusiveIn(Decide(on_, state, Asking(kAll, "LSE"))), "app 1-2, log 3");
 }
 
 // A change of the annotation, or of the list, takes nothing from a container that runs.

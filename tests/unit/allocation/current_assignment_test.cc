@@ -71,6 +71,20 @@ TEST(HasAllItRequests, IsTrueOnlyIfNothingHasToBeDecided) {
   }
 }
 
+// A decision refuses the pod.
+TEST(HasAllItRequests, IsFalseWithoutTheExclusiveCpusThatALabelAsksFor) {
+  KubeletConfig config = StaticConfig();
+  config.memory_manager_policy = MemoryManagerPolicy::kNone;
+  for (const bool may_label : {false, true}) {
+    if (may_label) config.pod_policies = {PodPolicy::kQosClass};
+    const admission::Node node = MakeNode(config);
+    Pod pod = MakePod("pod", {App("app", {{"cpu", "1500m"}, {"memory", "1Gi"}})});
+    ReadSharingLabel(kQosClassLabel, "LSE", pod.policies.sharing);
+    EXPECT_EQ(HasAllItRequests(node, StateWith(node, {}), pod, pod.containers[0]), !may_label);
+    EXPECT_TRUE(HasAllItRequests(node, StateWith(node, {.cpus = true}), pod, pod.containers[0]));
+  }
+}
+
 TEST(HasAllItRequests, ExpectsNothingOfManagersThatAreOff) {
   const admission::Node node = MakeNode(KubeletConfig{});
   const Pod pod = AppPod("pod", 2);

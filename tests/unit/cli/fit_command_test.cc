@@ -104,6 +104,51 @@ TEST_F(FitCommand, FindsTheNodeForTwentyCpus) {
 }
 
 // Texts of objects are no lines of the answer.
+// In place of the configuration for all nodes, and of those that nodes have of their own.
+TEST_F(FitCommand, AnswersAsNodesWithTheFlagsOfTheirDaemon) {
+  const std::string spec =
+      "\nspec:\n  runtimeClassName: vm\n  containers:\n  - {name: app, image: i, ";
+  Put("vm.yaml",
+      "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: vm}\nhandler: own\n---\n"
+      "apiVersion: v1\nkind: Pod\nmetadata: {name: p}" +
+          spec + "resources: {limits: {cpu: 20, memory: 1Gi}}}\n");
+  Put("labelled.yaml",
+      "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {koordinator.sh/qosClass: LSE}}\n"
+      "spec:\n  containers:\n  - {name: app, image: i, resources: {limits: {cpu: 500m, memory: "
+      "1Gi}}}\n");
+  Put("own/w/node.json", NodeText("socket:2 numa:1 core:11"));
+  Put("own/w/config.yaml", kFleetConfig);
+  Put("fleet.json", R"({"name":"f","node":)" + NodeText("socket:2 numa:1 core:11") +
+                        R"(,"config":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+                        R"("topologyManagerPolicy":"single-numa-node"}})");
+  for (const std::vector<std::string>& nodes : std::vector<std::vector<std::string>>{
+           {"--nodes", "@nodes/split.json", "--config", "@config.yaml"},
+           {"--nodes", "@own"},
+           {"--nodes", "@fleet.json"}}) {
+    const auto status = [&](const std::string& pod, std::vector<std::string> flags) {
+      flags.insert(flags.begin(), {"fit", "-f", pod});
+      flags.insert(flags.end(), nodes.begin(), nodes.end());
+      return Run(flags).status;
+    };
+    EXPECT_EQ(status("@vm.yaml", {}), 1) << nodes[1];
+    EXPECT_EQ(status("@vm.yaml", {"--shared-pool-handlers", "kata,own"}), 0) << nodes[1];
+    EXPECT_EQ(status("@labelled.yaml", {}), 0) << nodes[1];
+    EXPECT_EQ(status("@labelled.yaml", {"--pod-policies", "qosClass"}), 1) << nodes[1];
+    EXPECT_NE(status("@labelled.yaml", {"--pod-policies", "qos"}), 0) << nodes[1];
+  }
+  const std::vector<std::string> simulate = {"simulate", "--node", "@nodes/split.json", "--config",
+                                             "@config.yaml"};
+  for (const auto& [pod, flag, value] :
+       {std::tuple("@vm.yaml", "--shared-pool-handlers", "own"),
+        std::tuple("@labelled.yaml", "--pod-policies", "qosClass")}) {
+    std::vector<std::string> arguments = simulate;
+    arguments.emplace_back(pod);
+    const int without = Run(arguments).status;
+    arguments.insert(arguments.end(), {flag, value});
+    EXPECT_NE(Run(arguments).status, without) << pod;
+  }
+}
+
 TEST_F(FitCommand, EscapesLineEnds) {
   const std::string forged = "\nPod default/p: 1 of 1 nodes can take it\n";
   Put("objects.json",

@@ -106,6 +106,20 @@ TEST(KubeletConfig, ReadsTheDefaultsOfNamespaces) {
                                  PodPolicy::kPreferSharedCpus, PodPolicy::kSharedNumaNode}));
 }
 
+TEST(KubeletConfig, ReadsTheHandlersOfTheSharedPool) {
+  using Names = std::set<std::string>;
+  EXPECT_EQ(ParsedConfig("{}").shared_pool_handlers.names(), DefaultSharedPoolHandlers());
+  EXPECT_EQ(
+      ParsedConfig(R"({"sharedPoolHandlers": ["a", "b-*", "a"]})").shared_pool_handlers.names(),
+      (Names{"a", "b-*"}));
+  EXPECT_EQ(ParsedConfig(R"({"sharedPoolHandlers": []})").shared_pool_handlers.names(), Names());
+  for (const std::string wrong : {R"(["*-b"])", R"([""])", R"([1])", R"("a")"}) {
+    const auto parsed = ParseKubeletConfig(R"({"sharedPoolHandlers": )" + wrong + "}");
+    ASSERT_FALSE(parsed.ok()) << wrong;
+    EXPECT_TRUE(parsed.error().message.starts_with("sharedPoolHandlers")) << parsed.error().Text();
+  }
+}
+
 TEST(KubeletConfig, PodsThatMayNotChooseKeepTheirDefaults) {
   KubeletConfig config = ParsedConfig(R"({
       "podPolicies": ["qosClass"],

@@ -95,6 +95,24 @@ TEST(Extender, KnowsTheDefaultsOfANodeThatIsNotReadable) {
   EXPECT_FALSE(extender.Filter(PodOfDb("a"), kBoth, kStart).ok());
 }
 
+// A Burstable pod that must have exclusive CPUs by its label is refused by nodes that follow it.
+TEST(Extender, FollowsALabelForExclusiveCpus) {
+  FleetNode follows = TwoTimesTen("n1");
+  follows.config =
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","podPolicies":["qosClass"]})";
+  PlannedPod pod = PodOf("a", "4");
+  pod.pod.containers[0].resources.limits.clear();
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{follows, TwoTimesTen("n2")}, kStart);
+  EXPECT_FALSE(extender.Concerns(pod));
+  ReadSharingLabel(kQosClassLabel, "LSR", pod.pod.policies.sharing);
+  ASSERT_TRUE(extender.Concerns(pod));
+  const auto filtered = extender.Filter(pod, kBoth, kStart);
+  ASSERT_TRUE(filtered.ok());
+  EXPECT_EQ(filtered->nodes, std::vector<std::string>{"n2"});
+  EXPECT_TRUE(filtered->unresolvable.contains("n1") || filtered->failed.contains("n1"));
+}
+
 TEST(Extender, TwoPodsNeverGetTheSamePlace) {
   Extender extender({});
   extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), TwoTimesTen("n2")}, kStart);

@@ -258,6 +258,7 @@ TEST(NrtObject, HasTheOptionsThatDecisionsDependOn) {
   config.topology_manager_policy_options["prefer-closest-numa-nodes"] = "true";
   config.feature_gates["PodLevelResourceManagers"] = true;
   config.compatibility = Compatibility::k1_20;
+  config.shared_pool_handlers = SharedPoolHandlers({"own-*"});
   const admission::Node node = ObjectNode(config, MakeMachine("socket:2 numa:1 core:2 thread:2"));
   admission::NodeState state = admission::NodeState::Initial(node);
   EXPECT_EQ(json::parse(AttributeOf(ObjectOf(node, state), kPolicyOptionsAttribute)),
@@ -265,7 +266,7 @@ TEST(NrtObject, HasTheOptionsThatDecisionsDependOn) {
                             "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
                             "topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"},
                             "featureGates": {"PodLevelResourceManagers": true},
-                            "compatibility": "1.20"})"));
+                            "compatibility": "1.20", "sharedPoolHandlers": ["own-*"]})"));
 }
 
 // CPU 0 is reserved: its core has one CPU for the shared pool, and is no free core.

@@ -483,19 +483,19 @@ TEST(Manifest, TheControllerLetsPodsOfADaemonSetTolerateItsTaints) {
   EXPECT_EQ(tolerations("Deployment", "").size(), 0U);
 }
 
-TEST(Manifest, PodsOfGvisorAndKataStayInTheSharedPool) {
+TEST(Manifest, APodHasTheHandlerOfItsRuntimeClass) {
   const auto handler = [](const std::string& pod_class, const std::string& more = "") {
     std::vector<std::string> texts = {PodText("{}", R"("runtimeClassName":")" + pod_class + "\",")};
     if (!more.empty()) {
       texts.push_back(R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","handler":")" + more +
                       R"(","metadata":{"name":")" + pod_class + "\"}}");
     }
-    return PodsOf(texts).at(0).pod.shared_pool_handler;
+    return PodsOf(texts).at(0).runtime_handler;
   };
   EXPECT_EQ(handler("sandboxed", "runsc"), "runsc");
-  EXPECT_EQ(handler("kata", "runc"), "");
+  EXPECT_EQ(handler("kata", "runc"), "runc");
   EXPECT_EQ(handler("kata-qemu"), "kata-qemu");  // the usual name of the class
-  EXPECT_EQ(handler("nvidia"), "");
+  EXPECT_EQ(handler("nvidia"), "nvidia");
   EXPECT_EQ(ReadErrorOf(R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass",)"
                         R"("metadata":{"name":"a"}})")
                 .substr(0, 23),

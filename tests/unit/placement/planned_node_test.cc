@@ -273,6 +273,65 @@ NodeFiles FilesWith(const NodeInput& input, const std::vector<Pod>& pods) {
           checkpoint::FormatDeviceCheckpoint(simulation->state().devices)};
 }
 
+// What the node's alignd has as --shared-pool-handlers.
+TEST(PlannedNode, KeepsPodsOfItsHandlersInTheSharedPool) {
+  const auto exclusive = [](const std::string& handler, const KubeletConfig& config) {
+    PlannedNode node = MakePlanned(PlanInput(), config);
+    PlannedPod pod = Requesting("a", {{"cpu", "2"}, {"memory", "1Gi"}});
+    pod.runtime_handler = handler;
+    const Verdict asked = node.Ask(pod);
+    const Verdict placed = node.Place(pod);
+    EXPECT_EQ(asked.admission->assignments, placed.admission->assignments);
+    return placed.admission->assignments.at("app").exclusive.Count();
+  };
+  KubeletConfig config = PlanConfig();
+  EXPECT_EQ(exclusive("kata-qemu", config), 0);
+  EXPECT_EQ(exclusive("runc", config), 2);
+  config.shared_pool_handlers = SharedPoolHandlers({"own"});
+  EXPECT_EQ(exclusive("kata-qemu", config), 2);
+  EXPECT_EQ(exclusive("own", config), 0);
+}
+
+// Koordinator's scheduler goes by them.
+TEST(PlannedNode, NotesLabelsOfTheNodeThatSaySomethingElse) {
+  const auto notes = [](std::map<std::string, std::string> labels, const KubeletConfig& config) {
+    NodeInput input = PlanInput();
+    NodeObject object;
+    object.name = "w";
+    object.labels = std::move(labels);
+    input.object = object;
+    return MakePlanned(std::move(input), config).notes();
+  };
+  KubeletConfig config = PlanConfig();  // single-numa-node
+  config.numa_allocate_strategy = NumaAllocateStrategy::kFullestNode;
+  config.cpu_manager_policy_options = {{"full-pcpus-only", "true"}};
+  const std::string domain = "node.koordinator.sh/";
+  EXPECT_TRUE(notes({{domain + "numa-topology-policy", "SingleNUMANode"},
+                     {domain + "numa-allocate-strategy", "MostAllocated"},
+                     {domain + "cpu-bind-policy", "FullPCPUsOnly"},
+                     {"zone", "a"}},
+                    config)
+                  .empty());
+  EXPECT_EQ(notes({{domain + "numa-topology-policy", "Restricted"},
+                   {domain + "numa-allocate-strategy", "LeastAllocated"},
+                   {domain + "cpu-bind-policy", "SpreadByPCPUs"}},
+                  config)
+                .size(),
+            3U);
+  EXPECT_EQ(notes({{domain + "numa-topology-policy", "Restricted"}}, config),
+            std::vector<std::string>{
+                "Koordinator's scheduler goes by label node.koordinator.sh/numa-topology-policy="
+                "Restricted of the node, and alignd by topologyManagerPolicy single-numa-node: it "
+                "can choose this node for a pod that alignd refuses"});
+  config.numa_allocate_strategy = NumaAllocateStrategy::kNone;
+  config.cpu_manager_policy_options.clear();
+  EXPECT_EQ(notes({{domain + "numa-allocate-strategy", "MostAllocated"},
+                   {domain + "cpu-bind-policy", "None"}},
+                  config)
+                .size(),
+            1U);
+}
+
 TEST(PlannedNode, StartsWithThePodsOfStateFiles) {
   const NodeInput input = WithGpus("nvidia.com/gpu=2@0,2@1");
   const Pod running =

@@ -154,6 +154,30 @@ TEST(PodPolicies, ReadsWhatAKoordinatorSchedulerHasDecided) {
   EXPECT_EQ(ReadStatus(R"({"cpuset":"","numaNodeResources":null})"), PodPolicies());
 }
 
+// As Kubernetes' Quantity.
+TEST(PodPolicies, AmountsOfADecisionCanBeNumbers) {
+  const PodPolicies decided = ReadStatus(
+      R"({"numaNodeResources":[{"node":0,"resources":{"cpu":1.5,"memory":1073741824,"a.com/x":1e3}}]})");
+  EXPECT_EQ(decided.status_fault, "");
+  const NumaNodeResources expected = {{0,
+                                       {{"a.com/x", Quantity(1000)},
+                                        {"cpu", *Quantity::Parse("1500m")},
+                                        {"memory", *Quantity::Parse("1Gi")}}}};
+  EXPECT_EQ(decided.numa_resources, expected);
+  EXPECT_NE(ReadStatus(R"({"numaNodeResources":[{"resources":{"cpu":-1}}]})").status_fault, "");
+  EXPECT_NE(ReadStatus(R"({"numaNodeResources":[{"resources":{"cpu":true}}]})").status_fault, "");
+}
+
+// Koordinator before 1.3.
+TEST(PodPolicies, NamesSharedPoolsOfADecisionAsNotSupported) {
+  const PodPolicies decided =
+      ReadStatus(R"({"cpuset":"4-5","cpuSharedPools":[{"socket":0,"node":0,"cpuset":"0-3"}]})");
+  EXPECT_EQ(decided.status_fault, "");
+  EXPECT_EQ(decided.cpuset.ToString(), "4-5");
+  EXPECT_EQ(decided.unsupported,
+            std::set<std::string>{"scheduling.koordinator.sh/resource-status (cpuSharedPools)"});
+}
+
 TEST(PodPolicies, NamesWhatIsWrongWithADecision) {
   struct Case {
     std::string value;
@@ -162,8 +186,8 @@ TEST(PodPolicies, NamesWhatIsWrongWithADecision) {
   for (const Case& c : {
            Case{R"({"cpuset":"0-"})", R"(cpuset: "0-" is not a list of CPUs such as "0-3,8")"},
            Case{R"({"cpuset":[0]})", "cpuset: array is not a string"},
-           Case{R"({"cpuSharedPools":[]})",
-                "cpuSharedPools: is not known; known are cpuset, numaNodeResources"},
+           Case{R"({"cpuShares":[]})",
+                "cpuShares: is not known; known are cpuset, numaNodeResources, cpuSharedPools"},
            Case{R"({"numaNodeResources":{}})", "numaNodeResources: object is not a list"},
            Case{R"({"numaNodeResources":[{"node":-1}]})", "numaNodeResources[0].node: -1 is not"},
            Case{R"({"numaNodeResources":[{"numa":0}]})",

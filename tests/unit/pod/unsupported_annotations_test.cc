@@ -28,6 +28,9 @@ TEST(UnsupportedAnnotations, HaveTheNamesOfBothResourceManagers) {
   // alignd reads it.
   EXPECT_EQ(UnsupportedName("intel.com/resources"), "");
   EXPECT_EQ(UnsupportedName("scheduling.koordinator.sh/numa-topology-spec"), "");
+  const std::string devices = "scheduling.koordinator.sh/device-allocated";
+  EXPECT_EQ(UnsupportedName(devices), devices);
+  EXPECT_EQ(UnsupportedName(devices + "/pod"), "");
 }
 
 TEST(UnsupportedAnnotations, AreKeptOncePerNameAndOnlySome) {

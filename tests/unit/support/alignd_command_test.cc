@@ -31,7 +31,7 @@ daemon::Options ChangedOptions(const FakeTree& tree) {
   options.pods_api_endpoint = "";
   options.annotated_extended_resources = false;
   options.not_devices = {"a.com/x", "a.com/y"};
-  options.shared_pool_handlers = {};
+  options.shared_pool_handlers = std::set<std::string>();
   options.plugins_registry = "/a/registry";
   options.pod_resources_socket = "/a/p.sock";
   options.mirror.emplace(mirror::BindingMode::kStrict);
