@@ -405,10 +405,16 @@ TEST(StateExport, NamesTheOriginalCpusOfResizedContainers) {
   MovingNode node;
   MoveToAlignd(node);
   checkpoint::Originals originals;
-  const CpuSet now = node.CpusIn("/var/lib/alignd").assignments.at("uid-1").at("app");
+  cpumanager::CpuState cpus = node.CpusIn("/var/lib/alignd");
+  originals["uid-1"]["app"] = cpus.assignments.at("uid-1").at("app");
+  node.Write("/var/lib/alignd/cpu_originals", checkpoint::FormatOriginalsCheckpoint(originals));
   for (const bool has_more : {false, true}) {
-    originals["uid-1"]["app"] = has_more ? CpuSet{now.First()} : now;
-    node.Write("/var/lib/alignd/cpu_originals", checkpoint::FormatOriginalsCheckpoint(originals));
+    if (has_more) {
+      cpus.assignments["uid-1"]["app"].Add(3);
+      cpus.default_set.Remove(3);
+    }
+    node.Write("/var/lib/alignd/cpu_manager_state",
+               checkpoint::FormatCpuCheckpoint("static", cpus, checkpoint::StateForm::kData));
     const testing::Printed printed = State(node, {"export", "--dry-run"});
     EXPECT_EQ(printed.status, 0) << printed.err;
     EXPECT_EQ(MovingNode::Has(printed.out, "does not know that it was created with CPUs"), has_more)
