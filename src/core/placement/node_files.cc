@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/checkpoint/shares_checkpoint.h"
@@ -45,6 +46,21 @@ std::string WhyLackShares(const NodeFiles& files, const admission::Node& node) {
   return "cpu_shares, which says which containers of the shared pool stay on one NUMA node, is of "
          "another cpu_manager_state: of another time, or from before a return to an earlier "
          "version of alignd; give the files of one time, ask";
+}
+
+std::string WhyLackShareOf(const Pod& pod, const admission::Node& node,
+                           const admission::NodeState& state) {
+  for (const Container& container : pod.containers) {
+    // An init container can have ended.
+    if (container.kind == ContainerKind::kInit) continue;
+    if (!admission::AsksForOneNode(node, pod, container)) continue;
+    if (state.cpu.shares.contains({pod.uid, container.name})) continue;
+    return "cpu_shares does not have container " + container.name + " of pod " + pod.name_space +
+           "/" + pod.name +
+           ", which runs and asks to stay on one NUMA node: it runs since before it could, or the "
+           "file is of another time; give the files of one time, ask";
+  }
+  return {};
 }
 
 Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
