@@ -271,9 +271,7 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
   if (!pods.ok()) return host::ContentError(pods.error(), directory);
   node.running = *std::move(pods);
   if (node.input.object) {
-    std::erase_if(node.running, [&node](const placement::PlannedPod& pod) {
-      return !pod.node_name.empty() && pod.node_name != node.input.object->name;
-    });
+    placement::KeepPodsOfNode(node.input.object->name, node.running, node.input.notes);
   }
   return node;
 }

@@ -188,25 +188,26 @@ Result<placement::NodeFiles> ReadNodeState(const PlanSources& sources, const Kub
   return files;
 }
 
-Result<Done> AddRunningPods(const std::vector<std::string>& files, placement::PlannedNode& node) {
+// The pods of --running that are on the node.
+Result<std::vector<placement::PlannedPod>> ReadRunningPods(const std::vector<std::string>& files,
+                                                           placement::NodeInput& input) {
   const Result<placement::Manifests> manifests = ReadManifests(files);
   if (!manifests.ok()) return manifests.error();
-  const auto pods = placement::ExpandPods(*manifests, std::nullopt);
-  if (!pods.ok()) return pods.error();
-  std::string name = node.name();
+  Result<std::vector<placement::PlannedPod>> pods = placement::ExpandPods(*manifests, std::nullopt);
+  if (!pods.ok()) return pods;
+  if (input.object) {
+    placement::KeepPodsOfNode(input.object->name, *pods, input.notes);
+    return pods;
+  }
+  std::string name;
   for (const placement::PlannedPod& pod : *pods) {
     if (name.empty()) name = pod.node_name;
-    const bool is_elsewhere = !pod.node_name.empty() && pod.node_name != name;
-    if (is_elsewhere && node.name().empty()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "--running has pods of node " + name + " and of node " + pod.node_name,
-                   "add the Node object with --node, or give the pods of one node"};
-    }
-    if (is_elsewhere) continue;
-    const Result<Done> added = node.AddRunning(pod);
-    if (!added.ok()) return added;
+    if (pod.node_name.empty() || pod.node_name == name) continue;
+    return Error{ErrorCode::kInvalidArgument,
+                 "--running has pods of node " + name + " and of node " + pod.node_name,
+                 "add the Node object with --node, or give the pods of one node"};
   }
-  return Done{};
+  return pods;
 }
 
 Result<Done> AddDevices(const std::vector<std::string>& texts, placement::NodeInput& input) {
@@ -307,14 +308,18 @@ Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources) {
   if (!pod_limit.ok()) return host::ContentError(pod_limit.error(), sources.config);
   const Result<placement::NodeFiles> files = ReadNodeState(sources, *config, *input);
   if (!files.ok()) return files.error();
+  const auto running = ReadRunningPods(sources.running, *input);
+  if (!running.ok()) return running.error();
   Result<placement::PlannedNode> node =
       placement::PlannedNode::Make(*std::move(input), *config, *pod_limit, *files);
   if (!node.ok()) {
     if (!node.error().remedy.empty()) return node;
     return BadPlan(node.error().message, "correct the KubeletConfiguration");
   }
-  const Result<Done> run = AddRunningPods(sources.running, *node);
-  if (!run.ok()) return run.error();
+  for (const placement::PlannedPod& pod : *running) {
+    const Result<Done> placed = node->AddRunning(pod);
+    if (!placed.ok()) return placed.error();
+  }
   return node;
 }
 

@@ -68,7 +68,7 @@ Result<EventSender::Outcome> EventSender::Send(const PodEvent& event, const Sent
     if (status >= 200 && status < 300) return Outcome::kSent;
     if (IsAboutTheCredential(*answer)) return WrongCredential(*answer);
     if (status == 429) {
-      return Error{ErrorCode::kUnavailable, "the API server answered 429 or 5xx: " + Shown(*answer),
+      return Error{ErrorCode::kUnavailable, Shown(*answer),
                    "Wait: alignd-events repeats the call."};
     }
     if (tries == 0 && status == (exists ? 404 : 409)) {

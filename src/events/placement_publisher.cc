@@ -132,8 +132,7 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Write(
                                    "for pods/status (RBAC)"}};
   }
   if (status == 429 || status >= 500) {
-    Failure failure{.error = {ErrorCode::kUnavailable,
-                              "the API server answered 429 or 5xx: " + Shown(*answer),
+    Failure failure{.error = {ErrorCode::kUnavailable, Shown(*answer),
                               "Wait: alignd-events repeats the call."}};
     if (answer->retry_after) {
       failure.pause =

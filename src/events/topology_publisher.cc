@@ -195,9 +195,10 @@ std::string TopologyPublisher::TryToMark(Clock::time_point now) {
   if (answer.ok() && IsSuccess(*answer)) return {};
   call_.Drop();
   if (!answer.ok()) return answer.error().Text();
-  return "the Node cannot be marked for kube-scheduler: " + Shown(*answer) +
-         "; give the credential's user the verb patch for nodes (RBAC), or leave out "
-         "--wake-scheduler";
+  return "the Node cannot be marked for kube-scheduler: " + Shown(*answer) + "; " +
+         (answer->status == 403 ? "give the credential's user the verb patch for nodes (RBAC), or "
+                                  "leave out --wake-scheduler"
+                                : apiserver::StatusRemedy(*answer));
 }
 
 void TopologyPublisher::Written(const std::string& object) {
@@ -238,8 +239,7 @@ TopologyPublisher::Failure TopologyPublisher::FailureOf(const ApiAnswer& answer,
                            "noderesourcetopologies.topology.node.k8s.io (RBAC), or choose another "
                            "with --kubeconfig"};
   } else if (answer.status == 429 || answer.status >= 500) {
-    failure.error = {ErrorCode::kUnavailable,
-                     "the API server answered 429 or 5xx: " + Shown(answer),
+    failure.error = {ErrorCode::kUnavailable, Shown(answer),
                      "Wait: alignd-events repeats the call."};
   } else {
     failure.error = {ErrorCode::kInvalidArgument,

@@ -12,6 +12,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/placement/fit.h"
 #include "alignd/placement/score.h"
 #include "core/random_fleet.h"
 #include "core/random_planned.h"
@@ -74,13 +75,38 @@ std::vector<std::string> BestOf(const std::map<std::string, int64_t>& fits,
   return best;
 }
 
+// Nodes as the API server has them: with the names that pods are bound to, and with what DaemonSets
+// and other pods choose nodes by.
+void AddNodeObjects(std::vector<FleetNode>& nodes, Random& random) {
+  for (FleetNode& node : nodes) {
+    const PlannedNode made = *placement::MakePlannedNode(node);
+    placement::NodeObject object;
+    object.name = node.name;
+    object.labels = {{"zone", random.OneOf<std::string>({"a", "b"})}};
+    object.capacity["cpu"] = Quantity(made.node().machine.cpus().Count());
+    object.allocatable = made.allocatable().amounts;
+    object.allocatable["pods"] = Quantity(made.allocatable().pods);
+    if (random.OnceIn(4)) object.taints = {{"dedicated", "db", "NoSchedule"}};
+    node.input.object = std::move(object);
+  }
+}
+
+void ChooseNodes(PlannedPod& pod, const std::vector<FleetNode>& nodes, Random& random) {
+  if (random.OnceIn(3)) pod.node_name = random.OneOf(nodes).name;
+  if (random.OnceIn(20)) pod.node_name = "another";
+  if (random.OnceIn(3)) pod.node_selector = {{"zone", random.OneOf<std::string>({"a", "b", "c"})}};
+  if (random.OnceIn(2)) pod.tolerations = {{"dedicated", "Exists", "", ""}};
+}
+
 TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
   Random random;
   const int runs = Iterations(60);
   std::map<std::string, int> seen;
   for (int run = 0; run < runs; ++run) {
-    const std::vector<FleetNode> nodes = placement::RandomFleet(random);
+    std::vector<FleetNode> nodes = placement::RandomFleet(random);
     if (nodes.empty()) continue;
+    const bool has_objects = random.OnceIn(2);
+    if (has_objects) AddNodeObjects(nodes, random);
     const placement::ScoreStrategy strategy = random.OneOf(placement::AllScoreStrategies());
     Result<Fleet> fleet = Fleet::Make(nodes, strategy);
     ASSERT_TRUE(fleet.ok()) << fleet.error().Text();
@@ -105,6 +131,7 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
       const std::string name = "pod-" + std::to_string(step);
       PlannedPod pod = placement::RandomPlanned(name, nodes[0].input.description.machine, random);
       pod.pod.name = pod.pod.uid = name;
+      if (has_objects) ChooseNodes(pod, nodes, random);
       if (!pod.pod.policies.fault.empty()) {
         for (const PlannedNode& node : alone)
           seen["faulty, admitted at once"] += IsAdmittedAtOnce(node, pod) ? 1 : 0;
@@ -123,6 +150,8 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
           ++seen["refused for its policy"];
         }
         if (verdict.outcome == Outcome::kFits) {
+          if (!pod.node_name.empty()) ++seen["fits on the node of its name"];
+          EXPECT_TRUE(pod.node_name.empty() || pod.node_name == names[i]);
           fits[names[i]] = placement::Score(strategy, alone[i], pod, verdict);
         } else {
           others.emplace(names[i], std::move(verdict));
@@ -180,10 +209,82 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
   EXPECT_GT(seen["fits under its own policy"], 0);
   EXPECT_GT(seen["refused for its policy"], 0);
   EXPECT_GT(seen["faulty, admitted at once"], 0);
+  EXPECT_GT(seen["fits on the node of its name"], 0);
   EXPECT_GT(seen["refusedscheduler"], 0);
   EXPECT_GT(seen["refusedkubelet"], 0);
   EXPECT_GT(seen["refusedvalidation"], 0);
   EXPECT_GT(seen["not asked"], 0);
+}
+
+// `alignctl fit` plans one pod of a DaemonSet for each node that it is for, and says of each what
+// `simulate`, the daemon and the extender say of a pod that is bound there.
+TEST(ExtenderProperty, AnswersAboutDaemonSetsNodeByNode) {
+  Random random;
+  const int runs = Iterations(60);
+  std::map<std::string, int> seen;
+  for (int run = 0; run < runs; ++run) {
+    std::vector<FleetNode> nodes = placement::RandomFleet(random);
+    if (nodes.empty()) continue;
+    AddNodeObjects(nodes, random);
+    std::vector<PlannedNode> alone;
+    Extender extender({});
+    for (const FleetNode& node : nodes) {
+      alone.push_back(*placement::MakePlannedNode(node));
+      extender.ChangeNodes({ChangeTo(node.name, alone.back())});
+    }
+    std::vector<PlannedPod> pods;
+    for (int i = 0; i < 4; ++i) {
+      const std::string name = "daemon" + std::to_string(i);
+      pods.push_back(placement::RandomPlanned(name, nodes[0].input.description.machine, random));
+      PlannedPod& pod = pods.back();
+      pod.pod.name = pod.pod.uid = name;
+      pod.owner = "DaemonSet " + pod.pod.name_space + "/" + name;
+      pod.faults.clear();
+      pod.undecided.clear();
+      ChooseNodes(pod, nodes, random);
+      pod.node_name.clear();
+    }
+    const auto result =
+        placement::FitFleet(nodes, pods, placement::FitOptions{}, placement::ForEachInTurn);
+    ASSERT_TRUE(result.ok()) << result.error().Text();
+    for (size_t p = 0; p < pods.size(); ++p) {
+      const placement::FitEntry& entry = result->report.entries[p];
+      std::vector<std::pair<size_t, int64_t>> placed;
+      int64_t wanted = 0;
+      int64_t undecided = 0;
+      for (size_t i = 0; i < nodes.size(); ++i) {
+        PlannedPod pod = pods[p];
+        pod.node_name = nodes[i].name;
+        if (!alone[i].IsNodeOf(pod)) continue;
+        pod.pod.name += "-on-" + std::to_string(i);
+        pod.pod.uid = pod.pod.name;
+        ++wanted;
+        const Verdict verdict = AnswerAlone(alone[i], pod);
+        if (extender.Concerns(pod)) {
+          const auto filtered = extender.Filter(pod, {nodes[i].name}, Extender::Clock::now());
+          ASSERT_TRUE(filtered.ok());
+          EXPECT_EQ(filtered->nodes.size(), verdict.outcome == Outcome::kFits ? 1U : 0U);
+        }
+        alone[i].Place(pod);
+        extender.ChangeNodes({ChangeTo(nodes[i].name, alone[i])});
+        if (verdict.outcome == Outcome::kFits) placed.emplace_back(i, 1);
+        undecided += verdict.outcome == Outcome::kUndecided ? 1 : 0;
+        ++seen[std::string(ToString(verdict.outcome))];
+      }
+      if (wanted == 0) {  // shown as a pod that no node takes
+        EXPECT_EQ(entry.placed, 0);
+        EXPECT_FALSE(entry.is_complete());
+        ++seen["for no node"];
+        continue;
+      }
+      ASSERT_EQ(entry.replicas, wanted) << "run " << run << " pod " << p;
+      ASSERT_EQ(entry.placed_on, placed) << "run " << run << " pod " << p;
+      ASSERT_EQ(entry.undecided, undecided) << "run " << run << " pod " << p;
+    }
+  }
+  EXPECT_GT(seen["fits"], 0);
+  EXPECT_GT(seen["refused"], 0);
+  EXPECT_GT(seen["for no node"], 0);
 }
 
 }  // namespace

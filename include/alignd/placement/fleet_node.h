@@ -37,10 +37,15 @@ struct FleetNode {
 //  "files": {"cpu_manager_state": TEXT, "memory_manager_state": TEXT,
 //            "kubelet_internal_checkpoint": TEXT}}
 // `node` is as ReadNodeInput reads it, `config` a KubeletConfiguration, `devices` as ParseDevices
-// reads them, `running` objects as ReadManifest reads them. Only `name` and `node` are required;
+// reads them, `running` objects as ReadManifest reads them. With `object`, pods that are bound to
+// other nodes are left out, with a note. Only `name` and `node` are required;
 // without `config` it is `config`.
 // UseFiles is still to be called. Errors: kInvalidArgument with the place of the fault.
 Result<FleetNode> ReadFleetNode(std::string_view json, const std::string& config);
+
+// Leaves out the pods that are bound to other nodes than `name`, with a note.
+void KeepPodsOfNode(const std::string& name, std::vector<PlannedPod>& pods,
+                    std::vector<std::string>& notes);
 
 // Whether a node can have that name. Kubernetes' names are DNS subdomains; here, only what cannot
 // be shown is refused. Errors: kInvalidArgument: empty, longer than 253 bytes, a control character.

@@ -4,8 +4,10 @@
 #include <string>
 
 #include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
 #include "alignd/cpumanager/cpu_state.h"
+#include "alignd/pod/pod.h"
 
 namespace alignd::placement {
 
@@ -22,6 +24,11 @@ struct NodeFiles {
 // Why no file says what containers of the shared pool request that stay on one NUMA node, where
 // pods can ask for that; empty: one does, pods cannot, or there are no files.
 std::string WhyLackShares(const NodeFiles& files, const admission::Node& node);
+
+// Why a cpu_shares that fits does not say on which NUMA node a pod that runs stays. Empty: it does,
+// or the pod does not ask for it. `pod`: as OnThisNode has it.
+std::string WhyLackShareOf(const Pod& pod, const admission::Node& node,
+                           const admission::NodeState& state);
 
 // Adds what cpu_shares says, where pods can ask for it, unless it is out of date. `state` comes
 // from cpu_manager_state. Errors: kInvalidArgument: it cannot be read, or cpu_manager_state does

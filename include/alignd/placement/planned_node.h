@@ -131,7 +131,9 @@ class PlannedNode {
   scenario::Simulation simulation_;
   Allocatable allocatable_;
   std::shared_ptr<const NodeInput> input_;  // without the description
-  std::string why_lacks_shares_;            // WhyLackShares
+  // Why it is not known which containers of the shared pool stay on one NUMA node; empty: it is.
+  std::string why_lacks_shares_;
+  bool has_shares_ = false;  // a state file says which
   RequestedResources requested_;
   std::set<std::string> names_;  // NAMESPACE/NAME of pods that are counted
   // UID and namespace/name, in the order of Place.

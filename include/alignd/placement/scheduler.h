@@ -12,6 +12,7 @@
 
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
+#include "alignd/devicemanager/device_state.h"
 #include "alignd/machine/machine.h"
 #include "alignd/pod/pod.h"
 
@@ -77,5 +78,8 @@ class RequestedResources {
   std::map<std::string, ResourceList> by_pod_;  // by UID
   ResourceList total_;
 };
+
+// Adds the devices that count for the scheduler: the healthy ones.
+void AddDeviceCounts(const devicemanager::DeviceState& devices, ResourceList& amounts);
 
 }  // namespace alignd::placement

@@ -69,6 +69,9 @@ Result<Done> ReadRunning(const View& top, FleetNode& node) {
   Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
   if (!pods.ok()) return pods.error().In("running");
   node.running = *std::move(pods);
+  if (node.input.object) {
+    KeepPodsOfNode(node.input.object->name, node.running, node.input.notes);
+  }
   return Done{};
 }
 
@@ -101,6 +104,17 @@ Result<Done> CheckFiles(const FleetNode& node, const KubeletConfig& config) {
 }
 
 }  // namespace
+
+void KeepPodsOfNode(const std::string& name, std::vector<PlannedPod>& pods,
+                    std::vector<std::string>& notes) {
+  const size_t others = std::erase_if(pods, [&name](const PlannedPod& pod) {
+    return !pod.node_name.empty() && pod.node_name != name;
+  });
+  if (others == 0) return;
+  notes.push_back("of the pods that run, " + std::to_string(others) +
+                  " are left out: they are bound to other nodes; " + std::to_string(pods.size()) +
+                  " are on node " + name);
+}
 
 Result<Done> CheckNodeName(const std::string& name) {
   constexpr size_t kMaxName = 253;

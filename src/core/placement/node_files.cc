@@ -44,6 +44,21 @@ std::string WhyLackShares(const NodeFiles& files, const admission::Node& node) {
          "version of alignd; give the files of one time, ask";
 }
 
+std::string WhyLackShareOf(const Pod& pod, const admission::Node& node,
+                           const admission::NodeState& state) {
+  for (const Container& container : pod.containers) {
+    // An init container can have ended.
+    if (container.kind == ContainerKind::kInit) continue;
+    if (!admission::AsksForOneNode(node, pod, container)) continue;
+    if (state.cpu.shares.contains({pod.uid, container.name})) continue;
+    return "cpu_shares does not have container " + container.name + " of pod " + pod.name_space +
+           "/" + pod.name +
+           ", which runs and asks to stay on one NUMA node: it runs since before it could, or the "
+           "file is of another time; give the files of one time, ask";
+  }
+  return {};
+}
+
 Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
                         cpumanager::CpuState& state) {
   if (files.cpu_shares.empty() || !admission::MayShareNodes(node)) return Done{};

@@ -35,15 +35,6 @@ Verdict Ended(Outcome outcome, Stage stage, Refusal refusal, std::string cause =
   return {outcome, stage, std::move(refusal), std::nullopt, std::move(cause)};
 }
 
-// Devices count for the scheduler if they are healthy.
-void AddDeviceCounts(const devicemanager::DeviceState& devices, ResourceList& amounts) {
-  for (const auto& [name, resource] : devices.resources) {
-    const auto healthy = std::ranges::count_if(
-        resource.devices, [](const auto& device) { return device.second.healthy; });
-    amounts[name] = Quantity(healthy);
-  }
-}
-
 }  // namespace
 
 std::string_view ToString(Stage stage) {
@@ -93,6 +84,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   }
   PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
   node.why_lacks_shares_ = WhyLackShares(files, node.node());
+  node.has_shares_ = !files.cpu_shares.empty() && node.why_lacks_shares_.empty();
   if (!node.input_->object_view) node.CountPodsOfFiles();
   return node;
 }
@@ -363,6 +355,10 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
                  "or give the pod as the API server has it"};
   }
   PlannedPod known = pod;
+  if (has_shares_ && why_lacks_shares_.empty()) {
+    why_lacks_shares_ =
+        WhyLackShareOf(admission::OnThisNode(node(), WithQos(pod.pod)), node(), state());
+  }
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
   if (!UnknownShares(pod).empty()) {
     known.pod.policies.shared_on_one_node = false;

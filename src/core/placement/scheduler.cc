@@ -134,4 +134,12 @@ std::vector<Shortage> RequestedResources::ShortagesOf(const Allocatable& allocat
   return shortages;
 }
 
+void AddDeviceCounts(const devicemanager::DeviceState& devices, ResourceList& amounts) {
+  for (const auto& [name, resource] : devices.resources) {
+    const auto healthy = std::ranges::count_if(
+        resource.devices, [](const auto& device) { return device.second.healthy; });
+    amounts[name] = Quantity(healthy);
+  }
+}
+
 }  // namespace alignd::placement

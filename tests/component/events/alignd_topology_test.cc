@@ -234,7 +234,7 @@ TEST_F(AligndTopologyTest, OutlivesAnApiServerInTrouble) {
   const testing::Process events = Publish();
   ASSERT_TRUE(
       events.WaitForLog("TopologyNotPublished: the API server does not accept the "
-                        "credential: status 401"))
+                        "credential: the API server answers 401"))
       << events.Log();
   // The file has the next token: it is read again.
   tree_.Write({"token", "second\n"});

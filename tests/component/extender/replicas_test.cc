@@ -122,7 +122,8 @@ class ReplicasTest : public ::testing::Test {
       const std::string node = NodeFor(leader, "next-" + std::to_string(used.size()), "4");
       ASSERT_TRUE(!node.empty() && used.insert(node).second) << node << leader.Log();
     }
-    EXPECT_EQ(NodeFor(leader, "last", "4"), "");
+    const Object refused = leader.Filter("last", "4");
+    EXPECT_NE(refused.value("Error", "").find("PlacesKept: "), std::string::npos) << refused;
   }
   // A signal stops the threads of a process one after the other.
   static bool HasStopped(pid_t process) {

@@ -160,6 +160,42 @@ TEST_F(OwnNumaTest, DistributeEvenlyTakesAsManyNumaNodesAsThePolicyAllows) {
   EXPECT_EQ(CpusIn(restricted, empty, Asking(6, false)), "1-6");
 }
 
+// Three NUMA nodes with two cores of two CPUs each; one CPU is reserved.
+TEST_F(OwnNumaTest, DistributeEvenlyTakesWholeCoresWithFullPcpusOnly) {
+  KubeletConfig config = NodeOf(TopologyManagerPolicy::kNone, Strategy::kAllNodes).config;
+  config.cpu_manager_policy_options = {{"full-pcpus-only", "true"}};
+  const Machine machine = MakeMachine("socket:3 numa:1 core:2 pu:2");
+  const auto made = Node::Make(machine, config);
+  ASSERT_TRUE(made.ok()) << made.error().Text();
+  const auto taken = [&](const NodeState& state, int cpus) {
+    const Admission admission =
+        Admit(*made, state, Asking(cpus, false), devicemanager::NoPreference);
+    return admission.refusal ? CpuSet() : admission.assignments.at("app").exclusive;
+  };
+  const NodeState empty = NodeState::Initial(*made);
+  EXPECT_EQ(CpusIn(*made, empty, Asking(3, false)), "SMTAlignmentError");
+  for (const int cpus : {2, 4, 6}) {
+    const CpuSet set = taken(empty, cpus);
+    EXPECT_EQ(set.Count(), cpus);
+    EXPECT_EQ(machine.NumaOf(set).Count(), cpus / 2) << set.ToString();
+    for (const CpuGroup& core : machine.cores()) {
+      EXPECT_TRUE(!core.cpus.Intersects(set) || set.Contains(core.cpus)) << set.ToString();
+    }
+  }
+  // A NUMA node whose cores are all in use in part has none of them.
+  const CpuSet second = machine.CpusInNuma(NumaMask::Of(1));
+  NodeState state = empty;
+  for (const CpuGroup& core : machine.cores()) {
+    if (!second.Contains(core.cpus)) continue;
+    const CpuSet one = core.cpus.Lowest(1);
+    state.cpu.assignments["other"]["app" + one.ToString()] = one;
+    state.cpu.default_set -= one;
+  }
+  const CpuSet beside = taken(state, 4);
+  EXPECT_EQ(beside.Count(), 4);
+  EXPECT_FALSE(beside.Intersects(second)) << beside.ToString();
+}
+
 TEST_F(OwnNumaTest, DistributeEvenlyExcludesOtherOrdersOfCpus) {
   for (const char* const option :
        {"distribute-cpus-across-cores", "prefer-align-cpus-by-uncorecache"}) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "events/api_text.h"
 #include "events/topology_object.h"
 
 namespace alignd::events {
@@ -148,6 +149,16 @@ TEST_F(TopologyPublisherTest, MarksTheNodeAfterAWrite) {
   TakeCalls();
   Pass(seconds(60));
   EXPECT_EQ(TakeCalls(), Calls());
+}
+
+TEST(ApiText, IsOneLineWithoutTheObjectOfTheAnswer) {
+  EXPECT_EQ(Shown({.status = 401,
+                   .body = "{\"kind\":\"Status\",\"message\":\"Unauthorized\",\"code\":401}\n"}),
+            "the API server answers 401: Unauthorized");
+  EXPECT_EQ(Shown({.status = 502, .body = "<html>\nbad"}).find('\n'), std::string::npos);
+  EXPECT_TRUE(
+      Shown({.status = 502, .body = "<html>"}).ends_with("the API server answers 502: <html>"));
+  EXPECT_LE(Shown({.status = 500, .body = std::string(5000, 'x')}).size(), 512U);
 }
 
 // It is repeated, and delays no object.

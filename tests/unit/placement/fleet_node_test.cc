@@ -67,6 +67,30 @@ TEST(FleetNode, HasAllParts) {
   EXPECT_EQ(node->state().cpu.HeldBy("uid").Count(), 18);
 }
 
+// `kubectl get pods -A` has the pods of all nodes.
+TEST(FleetNode, LeavesOutPodsThatAreBoundToOtherNodes) {
+  const auto pod = [](const std::string& name, const std::string& node) {
+    return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
+           R"("},"spec":{"nodeName":")" + node +
+           R"(","containers":[{"name":"a","resources":{"requests":{"cpu":"3"}}}]}})";
+  };
+  const std::string running =
+      R"(,"running":[)" + pod("a", "worker") + "," + pod("b", "w1") + "," + pod("c", "w2") + "]";
+  const Result<PlannedNode> node = PlannedOf(FleetNodeText(
+      R"(,"object":{"kind":"Node","metadata":{"name":"worker"},"status":{"allocatable":)"
+      R"({"cpu":"30","memory":"9Gi","pods":"5"}}})" +
+      running));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->requested().total().at("cpu"), Quantity(3));
+  EXPECT_EQ(node->notes(), std::vector<std::string>{
+                               "of the pods that run, 2 are left out: they are bound to other "
+                               "nodes; 1 are on node worker"});
+  // Without a Node object, the name of the node is not known.
+  const Result<PlannedNode> all = PlannedOf(FleetNodeText(running));
+  ASSERT_TRUE(all.ok()) << all.error().Text();
+  EXPECT_EQ(all->requested().total().at("cpu"), Quantity(9));
+}
+
 TEST(FleetNode, HasDevices) {
   const Result<PlannedNode> node =
       PlannedOf(FleetNodeText(R"(,"devices":["nvidia.com/gpu=2@0,2@1"])"));

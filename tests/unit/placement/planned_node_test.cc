@@ -438,6 +438,41 @@ TEST(PlannedNode, HasWhatTheFileOfSharesSays) {
   EXPECT_EQ(TextOf(none.Ask(pod)), "fits");
 }
 
+// No NUMA node is chosen for a pod that runs and that the file does not have: it can be on either,
+// or on both.
+TEST(PlannedNode, LeavesOpenWhereARunningPodIsThatTheFileOfSharesDoesNotHave) {
+  KubeletConfig config = PlanConfig();
+  config.pod_policies = {PodPolicy::kSharedNumaNode};
+  cpumanager::CpuState cpus;
+  cpus.default_set = *CpuSet::Parse("0-39");
+  cpus.shares[{"default/known", "app"}] = {.numa_id = 1, .millis = 4500};
+  const auto sharing = [](const std::string& name) {
+    PlannedPod pod = Shared(name, "4500m");
+    pod.pod.uid = "default/" + name;
+    pod.pod.policies.shared_on_one_node = true;
+    return pod;
+  };
+  NodeFiles files;
+  files.cpu_manager_state =
+      checkpoint::FormatCpuCheckpoint("static", cpus, checkpoint::StateForm::kPlain);
+  files.cpu_shares = checkpoint::FormatSharesCheckpoint(cpus.shares);
+  PlannedNode node = MakePlanned(PlanInput(), config, 110, files);
+  ASSERT_TRUE(node.AddRunning(sharing("known")).ok());
+  const PlannedPod exclusive = Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}});
+  EXPECT_EQ(TextOf(node.Ask(exclusive)), "fits");
+  const cpumanager::CpuState before = node.state().cpu;
+  ASSERT_TRUE(node.AddRunning(sharing("other")).ok());
+  EXPECT_EQ(node.state().cpu, before);
+  EXPECT_EQ(node.requested().pods(), 2);
+  for (const PlannedPod& pod : {exclusive, sharing("next")}) {
+    EXPECT_EQ(node.Ask(pod).outcome, Outcome::kUndecided);
+    EXPECT_NE(TextOf(node.Ask(pod)).find("cpu_shares does not have container app of pod "),
+              std::string::npos)
+        << TextOf(node.Ask(pod));
+  }
+  EXPECT_EQ(TextOf(node.Ask(Shared("plain", "1"))), "fits");
+}
+
 TEST(PlannedNode, RefusesAFileOfSharesThatDoesNotFit) {
   KubeletConfig config = PlanConfig();
   config.pod_policies = {PodPolicy::kSharedNumaNode};
