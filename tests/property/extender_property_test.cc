@@ -29,11 +29,13 @@ using placement::PlannedPod;
 using placement::Stage;
 using placement::Verdict;
 
-// Whether the daemon admits the pod at once: there is nothing to decide for any of its containers.
+// Whether the daemon admits the pod at once: there is nothing to decide for any of its containers,
+// as allocation::HasAllItRequests.
 bool IsAdmittedAtOnce(const PlannedNode& node, const PlannedPod& pod) {
   const Pod managed = admission::OnThisNode(node.node(), pod.pod);
   return std::ranges::none_of(managed.containers, [&](const Container& container) {
-    return admission::RequestsAssignment(node.node(), node.state(), managed, container);
+    return admission::RequestsAssignment(node.node(), node.state(), managed, container) ||
+           admission::LacksExclusiveCpus(node.node(), node.state(), managed, container);
   });
 }
 
