@@ -38,6 +38,7 @@ using DescribePod = std::function<PodStanding(const std::string& pod_uid)>;
 struct MemoryInCri {
   std::optional<uint64_t> limit = {};  // of the wanted container; nullopt: CRI was not seen
   bool is_estimate = false;            // AdmissionRequest::pod has it from CRI
+  bool is_annotated = false;           // it has it from an annotation, which may have been changed
 };
 
 struct AdmissionRequest {

@@ -195,6 +195,9 @@ class AllocationManager final : public InventorySink {
   std::optional<bool> HasPodLevelResources(const std::string& pod_uid) const {
     return notes_.HasPodLevelResources(pod_uid);
   }
+  std::optional<bool> AnnotatedPodLevel(const std::string& pod_uid) const {
+    return notes_.AnnotatedPodLevel(pod_uid);
+  }
 
   // What is to be done with the CFS quota of the pod's own cgroup. Thread-safe.
   PodQuota QuotaOf(const std::string& pod_uid) const;

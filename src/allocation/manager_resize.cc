@@ -33,7 +33,8 @@ std::string CountText(const CpuSet& cpus) {
 }
 
 // Whether the container stays on one NUMA node and requests something else than is accounted there.
-// `renews_memory`: also of memory.
+// `renews_memory`: also of memory. Memory that an annotation says stays as it was admitted, which
+// the admission refuses to change.
 bool HasOtherRequest(const admission::Node& node, const admission::NodeState& state,
                      const AdmissionRequest& request, const Container& container,
                      bool& renews_memory) {
@@ -44,6 +45,7 @@ bool HasOtherRequest(const admission::Node& node, const admission::NodeState& st
   }
   renews_memory =
       RefuseMemoryResize(node, state, pod, container.name, request.memory_in_cri).has_value();
+  if (renews_memory && request.memory_in_cri.is_annotated) return false;
   return renews_memory || RefuseOtherShare(NameOrUid(pod), container.name, share->second,
                                            admission::ShareOf(container).millis);
 }

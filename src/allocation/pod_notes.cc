@@ -53,7 +53,7 @@ void PodNotes::NotePodLevel(const admission::Node& node, const Pod& pod) {
 
 void PodNotes::LearnPodLevel(const std::map<std::string, bool>& pods) {
   const MutexLock lock(mutex_);
-  has_pod_level_.insert(pods.begin(), pods.end());
+  annotated_.insert(pods.begin(), pods.end());
 }
 
 std::optional<bool> PodNotes::KeepsQuota(const std::string& pod_uid) const {
@@ -66,6 +66,12 @@ std::optional<bool> PodNotes::HasPodLevelResources(const std::string& pod_uid) c
   const MutexLock lock(mutex_);
   const auto has = has_pod_level_.find(pod_uid);
   return has == has_pod_level_.end() ? std::nullopt : std::optional(has->second);
+}
+
+std::optional<bool> PodNotes::AnnotatedPodLevel(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  const auto has = annotated_.find(pod_uid);
+  return has == annotated_.end() ? std::nullopt : std::optional(has->second);
 }
 
 void PodNotes::Admitted(const Pod& pod) {
@@ -95,6 +101,7 @@ void PodNotes::Forget(const std::string& pod_uid) {
   init_.erase(pod_uid);
   keeps_quota_.erase(pod_uid);
   has_pod_level_.erase(pod_uid);
+  annotated_.erase(pod_uid);
 }
 
 void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {
@@ -103,6 +110,7 @@ void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {
   const MutexLock lock(mutex_);
   for (const auto& [uid, keeps] : keeps_quota_) pod_uids.insert(uid);
   for (const auto& [uid, has] : has_pod_level_) pod_uids.insert(uid);
+  for (const auto& [uid, has] : annotated_) pod_uids.insert(uid);
 }
 
 }  // namespace alignd::allocation

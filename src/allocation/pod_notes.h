@@ -41,11 +41,15 @@ class PodNotes {
   // Notes whether the pod has pod-level resources and whether it keeps its quota
   // (admission::KeepsPodQuota), if all of its containers are known.
   void NotePodLevel(const admission::Node& node, const Pod& pod) EXCLUDES(mutex_);
-  // Whether these pods have pod-level resources, by UID, where that is not known yet. Thread-safe.
+  // What annotations of running pods say, by UID: whether they have pod-level resources.
+  // Thread-safe.
   void LearnPodLevel(const std::map<std::string, bool>& pods) EXCLUDES(mutex_);
   // nullopt: not known. Thread-safe.
   std::optional<bool> KeepsQuota(const std::string& pod_uid) const EXCLUDES(mutex_);
   std::optional<bool> HasPodLevelResources(const std::string& pod_uid) const EXCLUDES(mutex_);
+  // As LearnPodLevel says. An author of a pod writes its annotations: the kubelet's answer counts
+  // more.
+  std::optional<bool> AnnotatedPodLevel(const std::string& pod_uid) const EXCLUDES(mutex_);
 
   // The assignments of all containers of the pod are saved.
   void Admitted(const Pod& pod);
@@ -70,6 +74,7 @@ class PodNotes {
   std::map<std::string, std::set<std::string>> init_ GUARDED_BY(mutex_);  // names by UID
   std::map<std::string, bool> keeps_quota_ GUARDED_BY(mutex_);            // by UID
   std::map<std::string, bool> has_pod_level_ GUARDED_BY(mutex_);          // by UID
+  std::map<std::string, bool> annotated_ GUARDED_BY(mutex_);              // by UID
 };
 
 }  // namespace alignd::allocation

@@ -45,7 +45,9 @@ Result<bool> RestorePodQuota(const CgroupTree& cgroups, const std::string& path,
     return per_second.error();
   }
   if (!*per_second) return false;
-  SetInSystemd(cgroups, path, *per_second);
+  // systemd keeps whole percents, and cuts off the rest.
+  constexpr uint64_t kPercent = 10'000;
+  SetInSystemd(cgroups, path, (**per_second + kPercent - 1) / kPercent * kPercent);
   return true;
 }
 

@@ -218,8 +218,8 @@ bool IsSettled(const admission::NodeState& state, const Pod& pod, const std::str
   if (!IsAssigned(state, key)) return false;
   const CpuSet* const cpus = state.cpu.Find(key);
   const auto container = std::ranges::find(pod.containers, wanted, &Container::name);
-  return cpus == nullptr || container == pod.containers.end() ||
-         ExclusiveCpus(pod, *container) <= cpus->Count();
+  return container == pod.containers.end() ||
+         ExclusiveCpus(pod, *container) <= (cpus == nullptr ? 0 : cpus->Count());
 }
 
 }  // namespace

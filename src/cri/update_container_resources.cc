@@ -149,8 +149,9 @@ class UpdateContainerResources final : public WaitingCall {
   }
 
   void PodLevelKnown(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
-    const bool is_known = known.ok() && *known;
-    ResizeOrdinary(is_known ? std::optional(HasPodLevelResources((*known)->pod)) : std::nullopt,
+    if (!known.ok()) return ResizeOrdinary(std::nullopt, decide);
+    ResizeOrdinary(*known ? std::optional(HasPodLevelResources((*known)->pod))
+                          : context_.allocation.AnnotatedPodLevel(key_.pod_uid),
                    decide);
   }
 

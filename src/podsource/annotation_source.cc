@@ -121,6 +121,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     Result<std::vector<Container>> containers = parse(*text);
     if (!containers.ok()) return Faulty(containers.error(), author);
     PodAsk ask{PodWithoutContainers(*question.sandbox), author};
+    ask.is_annotated = true;
     ask.pod.containers = *std::move(containers);
     if (key == kResourcesAnnotation) {
       Result<std::optional<Resources>> own = ParseAnnotatedPodLevel(*text, ask.pod.containers);

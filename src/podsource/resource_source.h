@@ -21,6 +21,8 @@ struct PodAsk {
   bool knows_dra = false;
   // Whether CPU and memory of `pod` are from CRI: see EstimateContainer.
   bool is_estimate = false;
+  // Whether they are from an annotation, which the author of the pod can change while it runs.
+  bool is_annotated = false;
 };
 
 // The kubelet's request for which the resources are needed.

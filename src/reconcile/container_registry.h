@@ -18,6 +18,12 @@
 namespace alignd::reconcile {
 
 // One listing of the runtime: sandboxes and the containers that have not exited.
+// What a pod's annotation with its resources says.
+struct AnnotatedPod {
+  bool has_pod_level = false;
+  std::set<std::string> containers{};  // that it names
+};
+
 struct RuntimeListing {
   struct Sandbox {
     std::string id;
@@ -29,8 +35,7 @@ struct RuntimeListing {
     PodPolicies policies{};  // that its annotations ask for, and that outlast the admission
     int64_t created_at = 0;  // in nanoseconds since 1970
     CpuSet decided{};        // the CPUs of its annotation resource-status
-    // Whether the pod has pod-level resources, by an annotation with its resources; nullopt: none.
-    std::optional<bool> has_pod_level{};
+    std::optional<AnnotatedPod> annotated{};
   };
   struct Container {
     std::string id;

@@ -43,9 +43,10 @@ inline CpuSet LeavingCpus(const admission::Node& node, const admission::NodeStat
                           const std::vector<ContainerRegistry::Footprint>& footprints) {
   CpuSet leaving;
   for (const ContainerRegistry::Footprint& container : footprints) {
+    const CpuSet& on = container.cpuset.empty() ? container.assumed : container.cpuset;
     const CpuSet* const assigned = state.cpu.Find(container.key);
     if (assigned == nullptr) {
-      if (IsStillExclusive(node, state, container, footprints)) leaving |= container.cpuset;
+      if (IsStillExclusive(node, state, container, footprints)) leaving |= on;
       continue;
     }
     if (!WasResized(state, container.key) && !container.is_listed) continue;
@@ -55,7 +56,7 @@ inline CpuSet LeavingCpus(const admission::Node& node, const admission::NodeStat
         !IsStillExclusive(node, state, container, footprints)) {
       continue;
     }
-    leaving |= (container.cpuset.empty() ? container.assumed : container.cpuset) - *assigned;
+    leaving |= on - *assigned;
   }
   return leaving;
 }

@@ -85,11 +85,11 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
   std::map<std::string, RuntimeListing::Sandbox> sandbox_of;
   for (const v1::PodSandbox& sandbox : sandboxes.items()) {
     const std::string uid = Escaped(PodUidOr(sandbox.metadata().uid(), sandbox.id()));
-    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
-                                 Escaped(sandbox.metadata().name()),
-                                 Escaped(sandbox.metadata().namespace_()),
-                                 Escaped(sandbox.runtime_handler()), PoliciesOf(sandbox),
-                                 sandbox.created_at(), DecidedCpus(sandbox), HasPodLevel(sandbox)});
+    listing.sandboxes.push_back(
+        {sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
+         Escaped(sandbox.metadata().name()), Escaped(sandbox.metadata().namespace_()),
+         Escaped(sandbox.runtime_handler()), PoliciesOf(sandbox), sandbox.created_at(),
+         DecidedCpus(sandbox), AnnotatedPodOf(sandbox)});
     sandbox_of[sandbox.id()] = listing.sandboxes.back();
   }
   MarkedContainers marked;

@@ -48,11 +48,19 @@ std::map<std::string, const RuntimeListing::Sandbox*> NewestSandboxes(
   return newest;
 }
 
-// By UID, of the pods of which their annotations say it.
+// By UID, of the pods of which their annotations say it. One that does not name all containers does
+// not show that there are no pod-level resources.
 std::map<std::string, bool> PodLevelIn(const RuntimeListing& listing) {
   std::map<std::string, bool> pods;
-  for (const auto& [uid, sandbox] : NewestSandboxes(listing)) {
-    if (sandbox->has_pod_level) pods[uid] = *sandbox->has_pod_level;
+  const auto newest = NewestSandboxes(listing);
+  for (const auto& [uid, sandbox] : newest) {
+    if (sandbox->annotated) pods[uid] = sandbox->annotated->has_pod_level;
+  }
+  for (const RuntimeListing::Container& container : listing.containers) {
+    const auto pod = pods.find(container.key.pod_uid);
+    if (pod == pods.end() || pod->second) continue;
+    const auto& named = newest.at(container.key.pod_uid)->annotated->containers;
+    if (!named.contains(container.key.container)) pods.erase(pod);
   }
   return pods;
 }

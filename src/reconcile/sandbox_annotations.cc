@@ -33,18 +33,16 @@ PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   return policies;
 }
 
-std::optional<bool> HasPodLevel(const v1::PodSandbox& sandbox) {
+std::optional<AnnotatedPod> AnnotatedPodOf(const v1::PodSandbox& sandbox) {
   const auto own = sandbox.annotations().find(std::string(kResourcesAnnotation));
-  if (own == sandbox.annotations().end()) {
-    const auto intel = sandbox.annotations().find(std::string(kIntelResourcesAnnotation));
-    const bool has_it =
-        intel != sandbox.annotations().end() && ParseIntelResources(intel->second).ok();
-    return has_it ? std::optional(false) : std::nullopt;
-  }
+  if (own == sandbox.annotations().end()) return std::nullopt;
   const Result<std::vector<Container>> containers = ParseAnnotatedResources(own->second);
   if (!containers.ok()) return std::nullopt;
   const auto pod_level = ParseAnnotatedPodLevel(own->second, *containers);
-  return pod_level.ok() ? std::optional(pod_level->has_value()) : std::nullopt;
+  if (!pod_level.ok()) return std::nullopt;
+  AnnotatedPod pod{.has_pod_level = pod_level->has_value()};
+  for (const Container& container : *containers) pod.containers.insert(container.name);
+  return pod;
 }
 
 CpuSet DecidedCpus(const v1::PodSandbox& sandbox) {

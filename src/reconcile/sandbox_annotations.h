@@ -5,6 +5,7 @@
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/pod/pod.h"
+#include "reconcile/container_registry.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::reconcile {
@@ -15,8 +16,8 @@ PodPolicies PoliciesOf(const runtime::v1::PodSandbox& sandbox);
 // What a scheduler has decided; empty: nothing, or nothing that can be read.
 CpuSet DecidedCpus(const runtime::v1::PodSandbox& sandbox);
 
-// Whether the pod has pod-level resources, by an annotation with its resources: the pod was
-// compared with CRI by that when it was created. nullopt: there is none, or it cannot be read.
-std::optional<bool> HasPodLevel(const runtime::v1::PodSandbox& sandbox);
+// What alignd's own annotation says of the pod's resources. nullopt: there is none, or it cannot be
+// read.
+std::optional<AnnotatedPod> AnnotatedPodOf(const runtime::v1::PodSandbox& sandbox);
 
 }  // namespace alignd::reconcile

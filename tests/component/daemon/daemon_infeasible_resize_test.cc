@@ -275,6 +275,25 @@ TEST_F(DaemonInfeasibleResize, AnnotatedPodIsResizedWithTheGateAlsoAfterARestart
   }
 }
 
+// The author of the pod has written it: the kubelet's answer counts, and a part shows nothing.
+TEST_F(DaemonInfeasibleResize, AnAnnotationHidesNoPodLevelResourcesAfterARestart) {
+  const std::string config = StaticConfig("topologyManagerPolicy: restricted\n") + kPodLevelGate;
+  Start(config);
+  StartPodsApi();
+  Pod pod = MakePod("level", {App("app", {{"cpu", "2"}, {"memory", "1Gi"}})});
+  pod.pod_level = pod.containers[0].resources;
+  api_->SetPod(pod);
+  v1::PodSandboxConfig annotated = PodConfig("level");
+  (*annotated.mutable_annotations())["alignd.io/resources"] =
+      R"({"app":{"limits":{"cpu":"2","memory":"1Gi"}}})";
+  const Running level = RunOne(annotated, Sized(Sizes(2000, kGi)));
+  for (int start = 0; start < 2; ++start) {
+    ExpectRefused(UpdateTo(level.container, Sizes(4000, kGi)), "in a pod with pod-level resources");
+    StopDaemon();
+    StartDaemon(config);
+  }
+}
+
 TEST_F(DaemonInfeasibleResize, MemoryOfAPodAsAWholeStays) {
   Start(StaticConfig("topologyManagerScope: pod\n") + kStaticMemory + kPodLevelGate);
   StartPodsApi();

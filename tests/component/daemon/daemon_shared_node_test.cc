@@ -173,17 +173,24 @@ TEST_F(DaemonSharedNode, HaveTheirMemoryThere) {
   std::filesystem::remove(file);
   StartDaemon(config);
   EXPECT_TRUE(Eventually([&] { return ReadText(file) == booked; })) << ReadText(file);
-  // Of another amount when it is created again.
+  // Created again with another request of CPUs. Its annotation may have been changed since: another
+  // amount of memory is refused.
   ASSERT_TRUE(runtime_->EndContainer(running_["a"].container, 1));
-  v1::PodSandboxConfig changed = pod_of("a");
-  (*changed.mutable_annotations())[kResources] =
-      R"({"app":{"requests":{"cpu":"2500m","memory":"2Gi"}}})";
-  v1::ContainerConfig more = Requesting(2500);
-  more.mutable_metadata()->set_attempt(1);
-  const auto created = Create(running_["a"].sandbox, changed, more);
+  const auto create_again = [&](const std::string& memory) {
+    v1::PodSandboxConfig changed = pod_of("a");
+    (*changed.mutable_annotations())[kResources] =
+        R"({"app":{"requests":{"cpu":"3500m","memory":")" + memory + R"("}}})";
+    v1::ContainerConfig more = Requesting(3500);
+    more.mutable_metadata()->set_attempt(1);
+    return Create(running_["a"].sandbox, changed, more);
+  };
+  const auto refused = create_again("2Gi");
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReadText(file), booked);
+  const auto created = create_again("1Gi");
   ASSERT_TRUE(created.status.ok()) << created.status.error_message();
   EXPECT_EQ(place_of(created.response.container_id()), "14-27 mems 1");
-  EXPECT_NE(ReadText(file).find(R"("size":2147483648)"), std::string::npos) << ReadText(file);
+  EXPECT_EQ(ReadText(file), booked);
   // CRI alone does not show what it requests.
   const std::string unknown = RefusalOf(OneNodePod("b"), Requesting(500));
   EXPECT_NE(unknown.find("CRI does not show what a Burstable pod requests"), std::string::npos)

@@ -40,6 +40,9 @@ TEST(LeavingCpus, AreThoseOfResizedContainersOnly) {
   ContainerRegistry::Footprint since_start = on("resized", "");
   since_start.assumed = List("1-4");
   EXPECT_EQ(LeavingCpus(node, state, {since_start}), List("3-4"));
+  state.cpu.assignments.erase("resized");
+  state.cpu.originals[std::string("resized")]["app"] = {};
+  EXPECT_EQ(LeavingCpus(node, state, {since_start}), List("1-4")) << "resized to shared CPUs";
 }
 
 TEST(LeavingCpus, AreThoseOfContainersThatWereResizedToSharedCpus) {
