@@ -40,7 +40,7 @@ bool IsConcerned(const PlannedPod& pod) {
 }
 
 bool Extender::Concerns(const PlannedPod& pod) const {
-  return IsConcerned(pod) || defaults_.Has(pod.pod.name_space);
+  return IsConcerned(pod) || policies_.Concern(pod);
 }
 
 void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
@@ -69,12 +69,12 @@ void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
       seat.problem = found->second;
     } else {
       seat.base = seat.kept = NodePointer(fleet, &node);
-      defaults_.Set(fleet->NameOf(i), node.node().config);
+      policies_.Set(fleet->NameOf(i), node.node().config);
     }
     names.insert(fleet->NameOf(i));
     for (std::string& pod : node.KnownPods()) known.emplace(std::move(pod), fleet->NameOf(i));
   }
-  defaults_.KeepOnly(names);
+  policies_.KeepOnly(names);
 
   const MutexLock lock(mutex_);
   problem_.reset();
@@ -99,7 +99,7 @@ void Extender::ChangeNodes(const std::vector<NodeChange>& changes) {
       if (known != known_.end() && known->second == change.name) known_.erase(known);
     }
     seat.base = change.node;
-    if (change.node != nullptr) defaults_.Set(change.name, change.node->node().config);
+    if (change.node != nullptr) policies_.Set(change.name, change.node->node().config);
     seat.problem = change.problem;
     seat.known = change.pods;
     for (const std::string& pod : change.pods) known_[pod] = change.name;
@@ -110,7 +110,7 @@ void Extender::ChangeNodes(const std::vector<NodeChange>& changes) {
   for (const NodeChange& change : changes) {
     if (!change.is_gone) continue;
     seats_.erase(change.name);
-    defaults_.Remove(change.name);
+    policies_.Remove(change.name);
   }
 }
 

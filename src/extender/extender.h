@@ -18,7 +18,7 @@
 
 #include "alignd/base/result.h"
 #include "alignd/placement/fleet.h"
-#include "extender/shared_defaults.h"
+#include "extender/node_policies.h"
 #include "sync/mutex.h"
 
 namespace alignd::extender {
@@ -108,8 +108,8 @@ class Extender {
   // Of the nodes that cannot be used, the names and the reasons.
   std::map<std::string, std::string> NodeProblems() const;
 
-  // Whether the nodes are asked about the pod: it is one of IsConcerned, or the pods of its
-  // namespace stay on one NUMA node by default on some node. Does not wait for other calls.
+  // Whether the nodes are asked about the pod: it is one of IsConcerned, or it is one by the
+  // configuration of some node (NodePolicies). Does not wait for other calls.
   bool Concerns(const placement::PlannedPod& pod) const;
 
  private:
@@ -193,8 +193,8 @@ class Extender {
   void SetKept(Seat& seat, NodePointer node) REQUIRES(mutex_);
 
   const Settings settings_;
-  // Of all nodes as they could be read last: a node that is not readable now has its defaults.
-  SharedDefaults defaults_;
+  // Of all nodes as they could be read last: a node that is not readable now has its policies.
+  NodePolicies policies_;
   mutable Mutex mutex_;
   std::optional<Error> problem_ GUARDED_BY(mutex_) = Error{
       ErrorCode::kUnavailable, "the nodes have not been read yet", "try again"};

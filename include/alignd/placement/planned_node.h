@@ -145,8 +145,11 @@ class PlannedNode {
 // Guaranteed, has pod-level resources, requests devices, or asks to stay on one NUMA node.
 bool DependsOnNumaNodes(const PlannedPod& pod);
 // The same on a node with that configuration, under which the pods of the namespace can have that
-// by default, or must have exclusive CPUs by their label.
+// by default.
 bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config);
+// Whether only a node with that configuration can say if it takes the pod: where it fits depends on
+// NUMA nodes, or it must have exclusive CPUs by its label, and is refused without them.
+bool DependsOnNode(const PlannedPod& pod, const KubeletConfig& config);
 
 // The pod on a node with that configuration: what depends on its runtime handler, and its QoS
 // class, which the managers would find out anew for each of its containers.

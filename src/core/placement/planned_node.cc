@@ -357,7 +357,7 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
   PlannedPod known = pod;
   if (has_shares_ && why_lacks_shares_.empty()) {
     why_lacks_shares_ =
-        WhyLackShareOf(admission::OnThisNode(node(), WithQos(pod.pod)), node(), state());
+        WhyLackShareOf(admission::OnThisNode(node(), PodOn(node().config, pod)), node(), state());
   }
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
   if (!UnknownShares(pod).empty()) {

@@ -18,12 +18,16 @@ bool DependsOnNumaNodes(const PlannedPod& pod) {
 }
 
 bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config) {
-  const std::string& name_space = pod.pod.name_space;
+  return DependsOnNumaNodes(pod) ||
+         DefaultPoliciesFor(config, pod.pod.name_space).shared_on_one_node;
+}
+
+bool DependsOnNode(const PlannedPod& pod, const KubeletConfig& config) {
   // Without exclusive CPUs, the node refuses it (admission::LacksExclusiveCpus).
-  const bool must_have_cpus = LabelShares(pod.pod.policies.sharing) == false &&
-                              PodPoliciesFor(config, name_space).contains(PodPolicy::kQosClass);
-  return DependsOnNumaNodes(pod) || must_have_cpus ||
-         DefaultPoliciesFor(config, name_space).shared_on_one_node;
+  const bool must_have_cpus =
+      LabelShares(pod.pod.policies.sharing) == false &&
+      PodPoliciesFor(config, pod.pod.name_space).contains(PodPolicy::kQosClass);
+  return must_have_cpus || DependsOnNumaNodes(pod, config);
 }
 
 Pod PodOn(const KubeletConfig& config, const PlannedPod& planned) {

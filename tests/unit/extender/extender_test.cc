@@ -111,6 +111,14 @@ TEST(Extender, FollowsALabelForExclusiveCpus) {
   ASSERT_TRUE(filtered.ok());
   EXPECT_EQ(filtered->nodes, std::vector<std::string>{"n2"});
   EXPECT_TRUE(filtered->unresolvable.contains("n1") || filtered->failed.contains("n1"));
+  // The same where only namespaces may choose.
+  follows.config =
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","namespacePolicies":[{"namespaces":)"
+      R"(["db"],"podPolicies":["qosClass"]}]})";
+  extender.SetNodes(std::vector<FleetNode>{follows, TwoTimesTen("n2")}, kStart);
+  EXPECT_FALSE(extender.Concerns(pod));
+  pod.pod.name_space = "db";
+  EXPECT_TRUE(extender.Concerns(pod));
 }
 
 TEST(Extender, TwoPodsNeverGetTheSamePlace) {

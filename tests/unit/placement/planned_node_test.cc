@@ -473,6 +473,30 @@ TEST(PlannedNode, LeavesOpenWhereARunningPodIsThatTheFileOfSharesDoesNotHave) {
   EXPECT_EQ(TextOf(node.Ask(Shared("plain", "1"))), "fits");
 }
 
+// A pod of a sandboxed runtime never has a share, so that none is missing.
+TEST(PlannedNode, MissesNoShareOfARunningPodOfASandboxedRuntime) {
+  KubeletConfig config = PlanConfig();
+  NamespacePolicies defaults;
+  defaults.namespaces = {"default"};
+  defaults.defaults.shared_on_one_node = true;
+  config.namespace_policies = {defaults};
+  cpumanager::CpuState cpus;
+  cpus.default_set = *CpuSet::Parse("0-39");
+  NodeFiles files;
+  files.cpu_manager_state =
+      checkpoint::FormatCpuCheckpoint("static", cpus, checkpoint::StateForm::kPlain);
+  files.cpu_shares = checkpoint::FormatSharesCheckpoint({});
+  const auto outcome_beside = [&](const std::string& handler) {
+    PlannedNode node = MakePlanned(PlanInput(), config, 110, files);
+    PlannedPod running = Shared("a", "4500m");
+    running.runtime_handler = handler;
+    EXPECT_TRUE(node.AddRunning(running).ok());
+    return node.Ask(Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}})).outcome;
+  };
+  EXPECT_EQ(outcome_beside("kata-qemu"), Outcome::kFits);
+  EXPECT_EQ(outcome_beside("runc"), Outcome::kUndecided);
+}
+
 TEST(PlannedNode, RefusesAFileOfSharesThatDoesNotFit) {
   KubeletConfig config = PlanConfig();
   config.pod_policies = {PodPolicy::kSharedNumaNode};

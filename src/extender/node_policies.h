@@ -1,4 +1,5 @@
-// Which namespaces have pods that stay on one NUMA node by default, by the configurations of nodes.
+// Which pods concern a node only by its configuration: by what pods may choose there, and by the
+// defaults of namespaces.
 #pragma once
 
 #include <set>
@@ -6,13 +7,14 @@
 #include <vector>
 
 #include "alignd/config/kubelet_config.h"
+#include "alignd/placement/planned_node.h"
 #include "sync/mutex.h"
 
 namespace alignd::extender {
 
 // Thread-safe. Most pods concern no node: they are asked about here, and do not wait while the
 // nodes decide about others.
-class SharedDefaults {
+class NodePolicies {
  public:
   // Replaces what is known of the node.
   void Set(const std::string& node, const KubeletConfig& config);
@@ -20,19 +22,19 @@ class SharedDefaults {
   // Removes all nodes but these.
   void KeepOnly(const std::set<std::string>& nodes);
 
-  // Whether the pods of the namespace have that default on some node.
-  bool Has(const std::string& name_space) const;
+  // Whether the pod concerns some node (placement::DependsOnNode).
+  bool Concern(const placement::PlannedPod& pod) const;
 
  private:
   // Nodes of one configuration.
   struct Kind {
-    KubeletConfig config;  // only its policies of namespaces
+    KubeletConfig config;  // only these policies
     std::set<std::string> nodes;
   };
   void Erase(const std::string& node) REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::vector<Kind> kinds_ GUARDED_BY(mutex_);  // that have such a default
+  std::vector<Kind> kinds_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::extender
