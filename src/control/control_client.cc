@@ -1,19 +1,14 @@
 #include "control/control_client.h"
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alignd/base/cpu_set.h"
-#include "alignd/control/v1/control.grpc.pb.h"
 #include "control/topology_service.h"
-#include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
-#include "rpc/unix_socket.h"
+#include "service/client.h"
 
 namespace alignd::control {
 namespace {
@@ -50,19 +45,16 @@ struct Peer {
   const std::string& option;
 };
 
-// `call`: the method of the stub.
+// `method`: of the control service, or with its service ("/package.Service/Method").
 template <typename Request, typename Response>
-Result<Response> Ask(const Peer& alignd,
-                     grpc::Status (v1::Control::Stub::*call)(grpc::ClientContext*, const Request&,
-                                                             Response*),
-                     const Request& request) {
-  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(alignd.endpoint);
-  if (!channel.ok()) return channel.error();
-  const std::unique_ptr<v1::Control::Stub> stub = v1::Control::NewStub(*channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + alignd.timeout);
+Result<Response> Ask(const Peer& alignd, const std::string& method, const Request& request) {
+  const Result<std::shared_ptr<service::Client>> client = service::Client::Dial(alignd.endpoint);
+  if (!client.ok()) return client.error();
+  service::ClientCall call({.timeout = alignd.timeout});
   Response response;
-  const grpc::Status status = (stub.get()->*call)(&context, request, &response);
+  const grpc::Status status = (*client)->CallAndWait(
+      call, method.starts_with('/') ? method : "/alignd.control.v1.Control/" + method, request,
+      response);
   if (status.ok()) return response;
   return Explained(status, alignd.endpoint, alignd.option);
 }
@@ -72,8 +64,8 @@ Result<Response> Ask(const Peer& alignd,
 Result<v1::GetStatusResponse> ControlClient::GetStatus(bool list_devices) const {
   v1::GetStatusRequest request;
   request.set_list_devices(list_devices);
-  auto response = Ask<v1::GetStatusRequest, v1::GetStatusResponse>(
-      {endpoint_, timeout_, option_}, &v1::Control::Stub::GetStatus, request);
+  auto response = Ask<v1::GetStatusRequest, v1::GetStatusResponse>({endpoint_, timeout_, option_},
+                                                                   "GetStatus", request);
   if (!response.ok()) return response.error();
   std::vector<std::string> lists = {response->reserved_cpus()};
   for (const v1::NumaNode& node : response->numa()) {
@@ -99,8 +91,8 @@ Result<v1::ExplainResponse> ControlClient::Explain(const std::string& pod, uint3
   v1::ExplainRequest request;
   request.set_pod(pod);
   request.set_limit(limit);
-  return Ask<v1::ExplainRequest, v1::ExplainResponse>({endpoint_, timeout_, option_},
-                                                      &v1::Control::Stub::Explain, request);
+  return Ask<v1::ExplainRequest, v1::ExplainResponse>({endpoint_, timeout_, option_}, "Explain",
+                                                      request);
 }
 
 Result<v1::BypassResponse> ControlClient::Bypass(v1::BypassRequest::Action action) const {
@@ -108,30 +100,26 @@ Result<v1::BypassResponse> ControlClient::Bypass(v1::BypassRequest::Action actio
   request.set_action(action);
   // It can take two listings of the runtime.
   return Ask<v1::BypassRequest, v1::BypassResponse>({endpoint_, timeout_ + timeout_, option_},
-                                                    &v1::Control::Stub::Bypass, request);
+                                                    "Bypass", request);
 }
 
 Result<v1::ListPodsResponse> ControlClient::ListPods() const {
-  return Ask<v1::ListPodsRequest, v1::ListPodsResponse>({endpoint_, timeout_, option_},
-                                                        &v1::Control::Stub::ListPods, {});
+  return Ask<v1::ListPodsRequest, v1::ListPodsResponse>({endpoint_, timeout_, option_}, "ListPods",
+                                                        {});
 }
 
 Result<v1::GetConfigResponse> ControlClient::GetConfig() const {
   return Ask<v1::GetConfigRequest, v1::GetConfigResponse>({endpoint_, timeout_, option_},
-                                                          &v1::Control::Stub::GetConfig, {});
+                                                          "GetConfig", {});
 }
 
 Result<v1::GetTopologyResponse> ControlClient::GetTopology(
     const v1::GetTopologyRequest& request) const {
-  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(endpoint_);
-  if (!channel.ok()) return channel.error();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + timeout_ +
-                       std::chrono::milliseconds(request.wait_ms()));
-  v1::GetTopologyResponse response;
-  const grpc::Status status =
-      rpc::CallUnaryAndWait(*channel, &context, kGetTopology, request, &response);
-  if (!status.ok()) return Explained(status, endpoint_, option_);
+  const std::chrono::milliseconds wait(request.wait_ms());
+  Result<v1::GetTopologyResponse> asked = Ask<v1::GetTopologyRequest, v1::GetTopologyResponse>(
+      {endpoint_, timeout_ + wait, option_}, kGetTopology, request);
+  if (!asked.ok()) return asked;
+  const v1::GetTopologyResponse& response = *asked;
   // An alignd of before does not know the members of the request.
   if (request.koordinator_annotations() && !response.koordinator_annotations() &&
       response.left_out().empty()) {
@@ -146,25 +134,25 @@ Result<v1::GetTopologyResponse> ControlClient::GetTopology(
 }
 
 Result<v1::ChangeResponse> ControlClient::PlanChange(const v1::ChangeRequest& request) const {
-  return Ask<v1::ChangeRequest, v1::ChangeResponse>({endpoint_, timeout_, option_},
-                                                    &v1::Control::Stub::PlanChange, request);
+  return Ask<v1::ChangeRequest, v1::ChangeResponse>({endpoint_, timeout_, option_}, "PlanChange",
+                                                    request);
 }
 
 Result<v1::ChangeResponse> ControlClient::ApplyChange(const v1::ChangeRequest& request) const {
-  return Ask<v1::ChangeRequest, v1::ChangeResponse>({endpoint_, timeout_, option_},
-                                                    &v1::Control::Stub::ApplyChange, request);
+  return Ask<v1::ChangeRequest, v1::ChangeResponse>({endpoint_, timeout_, option_}, "ApplyChange",
+                                                    request);
 }
 
 Result<v1::GetChangeResponse> ControlClient::GetChange(uint64_t change) const {
   v1::GetChangeRequest request;
   request.set_change(change);
   return Ask<v1::GetChangeRequest, v1::GetChangeResponse>({endpoint_, timeout_, option_},
-                                                          &v1::Control::Stub::GetChange, request);
+                                                          "GetChange", request);
 }
 
 Result<v1::WhyNotResponse> ControlClient::WhyNot(const v1::WhyNotRequest& request) const {
-  return Ask<v1::WhyNotRequest, v1::WhyNotResponse>({endpoint_, timeout_, option_},
-                                                    &v1::Control::Stub::WhyNot, request);
+  return Ask<v1::WhyNotRequest, v1::WhyNotResponse>({endpoint_, timeout_, option_}, "WhyNot",
+                                                    request);
 }
 
 }  // namespace alignd::control

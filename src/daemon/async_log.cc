@@ -1,6 +1,5 @@
 #include "daemon/async_log.h"
 
-#include <grpc/support/log.h>
 #include <spdlog/details/log_msg_buffer.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
@@ -72,34 +71,6 @@ class LineQueue final : public spdlog::sinks::base_sink<spdlog::details::null_mu
   TaskQueue thread_{"log"};  // one task for each line; ends first, and writes what waits
 };
 
-namespace {
-
-// The lines of gRPC, which have bytes of its callers as they came. Its threads may log at any time.
-class GrpcLines {
- public:
-  // Null: gRPC writes them itself. Else the logger lives until the next call.
-  static void WriteTo(spdlog::logger* logger) {
-    gpr_set_log_function(logger != nullptr ? &GrpcLines::Write : nullptr);
-    const MutexLock lock(mutex_);
-    logger_ = logger;
-  }
-
- private:
-  static void Write(gpr_log_func_args* line) {
-    static host::LineLimit limit("faults of gRPC's connections");
-    const bool is_error = line->severity == GPR_LOG_SEVERITY_ERROR;
-    if (is_error && !limit.Allow()) return;
-    const MutexLock lock(mutex_);
-    if (logger_ == nullptr) return;
-    logger_->log(is_error ? spdlog::level::warn : spdlog::level::debug, "gRPC: {}", line->message);
-  }
-
-  inline static Mutex mutex_;
-  inline static spdlog::logger* logger_ GUARDED_BY(mutex_) = nullptr;
-};
-
-}  // namespace
-
 AsyncLog::AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink> sink,
                    size_t max_lines)
     : previous_(spdlog::default_logger()),
@@ -107,7 +78,6 @@ AsyncLog::AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink
   host::LineLimit::ReportAll();  // what was suppressed before belongs to the logger from before
   auto logger = std::make_shared<spdlog::logger>("", queue_);
   logger->set_level(spdlog::level::from_str(level));
-  GrpcLines::WriteTo(logger.get());
   spdlog::set_default_logger(std::move(logger));
 }
 
@@ -122,7 +92,6 @@ void AsyncLog::ReportLostLines() {
 bool AsyncLog::Close(std::chrono::milliseconds patience) {
   if (!queue_) return true;
   ReportLostLines();
-  GrpcLines::WriteTo(nullptr);
   spdlog::set_default_logger(previous_);
   // The queue's destructor writes the lines in it. It cannot be interrupted, so it runs on a thread
   // that may be left behind.

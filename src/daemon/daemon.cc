@@ -1,6 +1,5 @@
 #include "daemon/daemon.h"
 
-#include <grpcpp/channel.h>
 #include <spdlog/spdlog.h>
 
 #include <optional>
@@ -21,7 +20,6 @@
 #include "host/durable_file.h"
 #include "host/event_loop.h"
 #include "host/log_event.h"
-#include "rpc/unix_socket.h"
 
 namespace alignd::daemon {
 namespace {
@@ -105,7 +103,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   const admission::Node& node = *handover.node;
   const Result<Done> taken = TakeStateDirectory(options, handover);
   if (!taken.ok()) return taken.error();
-  Result<std::shared_ptr<grpc::Channel>> runtime = rpc::Dial(options.runtime_endpoint);
+  Result<std::shared_ptr<service::Client>> runtime =
+      service::Client::Dial(options.runtime_endpoint);
   if (!runtime.ok()) return runtime.error();
   auto cgroups = std::make_unique<cgroup::CgroupTree>(options.cgroup_root);
   Result<std::unique_ptr<podsource::ResourceSource>> sources =

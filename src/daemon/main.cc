@@ -1,5 +1,4 @@
 // alignd: options, logging, signals, `Daemon`.
-#include <absl/synchronization/mutex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -143,9 +142,6 @@ int Finish(alignd::daemon::AsyncLog& log, int exit_status) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Debian's Abseil checks for deadlocks at every lock of gRPC, which takes a large part of the CPU
-  // time of a relayed call.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_status = EXIT_SUCCESS;
   const auto options = alignd::daemon::ParseOptions(argc, argv, exit_status);
   if (!options) return exit_status;

@@ -40,6 +40,7 @@
 #include "reconcile/kubelet_watch.h"
 #include "reconcile/reconciler.h"
 #include "reconcile/runtime_client.h"
+#include "service/client.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
 
@@ -56,7 +57,7 @@ struct PartsInput {
   std::unique_ptr<podsource::ResourceSource> sources;
   std::shared_ptr<host::EventLoop> events;
   std::shared_ptr<host::EventLoop> services;
-  std::shared_ptr<grpc::Channel> runtime;
+  std::shared_ptr<service::Client> runtime;
   std::optional<Error> known_cpus_failure;  // nullopt: the file is up to date
 };
 

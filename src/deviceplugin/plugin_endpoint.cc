@@ -1,14 +1,10 @@
 #include "deviceplugin/plugin_endpoint.h"
 
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/support/client_callback.h>
-
 #include <type_traits>
 #include <utility>
 
-#include "rpc/client_call.h"
+#include "rpc/decode.h"
 #include "rpc/grpc_status.h"
-#include "rpc/unix_socket.h"
 
 namespace alignd::deviceplugin {
 namespace {
@@ -18,15 +14,16 @@ constexpr char kRemedy[] = "check the plugin's pod and its log";
 
 template <typename Response>
 struct CallState {
-  grpc::ClientContext context;
+  explicit CallState(service::ClientCall::Options options) : call(options) {}
+
+  service::ClientCall call;
   Response response;
 };
 
 }  // namespace
 
-// The endpoint owns the stream, and the running stream owns the endpoint until the end of OnDone,
-// which is the last callback.
-class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+// The endpoint owns the stream, and the running stream owns the endpoint until its last callback.
+class PluginEndpoint::Stream {
  public:
   Stream(PluginEndpoint& endpoint,
          std::function<void(const v1beta1::ListAndWatchResponse&)> on_list,
@@ -34,78 +31,65 @@ class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
       : endpoint_(endpoint), on_list_(std::move(on_list)), on_end_(std::move(on_end)) {}
 
   void Follow() {
-    if (!endpoint_.Begin(&context_)) {
+    if (!endpoint_.Begin(&call_)) {
       on_end_(endpoint_.ClosedError(kName));
       return;
     }
     self_ = endpoint_.shared_from_this();
-    rpc::KeepCallbackThreads();
-    // On the wire, a server stream is a bidirectional stream whose client side is closed.
-    grpc::GenericStub(endpoint_.channel_)
-        .PrepareBidiStreamingCall(&context_, std::string(kService) + kName, {}, this);
-    StartWriteLast(&request_, grpc::WriteOptions());
-    StartRead(&message_);
-    StartCall();
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) return;  // the end
-    v1beta1::ListAndWatchResponse list;
-    undecodable_ = rpc::Decode(message_, list);
-    message_.Clear();  // it may be large, and the next one may come late
-    if (!undecodable_.ok()) {
-      context_.TryCancel();  // the stream does not end by itself once reading has stopped
-      return;
-    }
-    on_list_(list);
-    StartRead(&message_);
-  }
-
-  void OnDone(const grpc::Status& status) override {
-    endpoint_.Forget(&context_);
-    const grpc::Status& why = undecodable_.ok() ? status : undecodable_;
-    on_end_(why.ok() ? Error{ErrorCode::kUnavailable,
-                             endpoint_.resource_ + ": the plugin ended its device list", kRemedy}
-                     : endpoint_.ToError(kName, why));
-    // May destroy the endpoint, and this with it.
-    const std::shared_ptr<PluginConnection> self = std::move(self_);
+    endpoint_.client_->Start(
+        call_, std::string(kService) + kName, v1beta1::Empty(),
+        [this](const std::string& message) { return OnMessage(message); },
+        [this](const grpc::Status& status) { OnEnd(status); });
   }
 
  private:
   static constexpr char kName[] = "ListAndWatch";
 
+  grpc::Status OnMessage(const std::string& message) {
+    v1beta1::ListAndWatchResponse list;
+    grpc::Status status = rpc::Decode(message, list);
+    if (status.ok()) on_list_(list);
+    return status;
+  }
+
+  void OnEnd(const grpc::Status& status) {
+    endpoint_.Forget(&call_);
+    on_end_(status.ok() ? Error{ErrorCode::kUnavailable,
+                                endpoint_.resource_ + ": the plugin ended its device list", kRemedy}
+                        : endpoint_.ToError(kName, status));
+    // May destroy the endpoint, and this with it.
+    const std::shared_ptr<PluginConnection> self = std::move(self_);
+  }
+
   PluginEndpoint& endpoint_;
   std::shared_ptr<PluginConnection> self_;  // while the stream runs
   const std::function<void(const v1beta1::ListAndWatchResponse&)> on_list_;
   const std::function<void(Error)> on_end_;
-  const grpc::ByteBuffer request_ = rpc::Encode(v1beta1::Empty());
-  grpc::ClientContext context_;
-  grpc::ByteBuffer message_;
-  grpc::Status undecodable_;
+  service::ClientCall call_;
 };
 
-PluginEndpoint::PluginEndpoint(std::string resource, std::shared_ptr<grpc::Channel> channel,
+PluginEndpoint::PluginEndpoint(std::string resource, std::shared_ptr<service::Client> client,
                                PluginDeadlines deadlines)
-    : resource_(std::move(resource)), deadlines_(deadlines), channel_(std::move(channel)) {}
+    : resource_(std::move(resource)), deadlines_(deadlines), client_(std::move(client)) {}
 
 PluginEndpoint::~PluginEndpoint() = default;
 
 void PluginEndpoint::Close() {
   const MutexLock lock(mutex_);
   closed_ = true;
-  for (grpc::ClientContext* context : contexts_) context->TryCancel();
+  for (service::ClientCall* const call : calls_) call->Cancel();
 }
 
-bool PluginEndpoint::Begin(grpc::ClientContext* context) {
+bool PluginEndpoint::Begin(service::ClientCall* call) {
   const MutexLock lock(mutex_);
   if (closed_) return false;
-  contexts_.insert(context);
+  calls_.insert(call);
   return true;
 }
 
-void PluginEndpoint::Forget(grpc::ClientContext* context) {
+void PluginEndpoint::Forget(service::ClientCall* call) {
   const MutexLock lock(mutex_);
-  contexts_.erase(context);
+  calls_.erase(call);
 }
 
 Error PluginEndpoint::ClosedError(const std::string& name) const {
@@ -132,18 +116,18 @@ Error PluginEndpoint::LateError(const std::string& name, const Deadline& deadlin
 template <typename Response>
 void PluginEndpoint::Start(const std::string& name, const google::protobuf::Message& request,
                            Deadline deadline, std::function<void(Result<Response>)> done) {
-  auto call = std::make_shared<CallState<Response>>();
-  call->context.set_deadline(std::chrono::system_clock::now() + deadline.after);
   // The first call waits for the socket. Later calls fail if it does not exist.
-  call->context.set_wait_for_ready(std::is_same_v<Response, v1beta1::DevicePluginOptions>);
-  if (!Begin(&call->context)) {
+  auto call = std::make_shared<CallState<Response>>(service::ClientCall::Options{
+      .timeout = deadline.after,
+      .waits_for_peer = std::is_same_v<Response, v1beta1::DevicePluginOptions>});
+  if (!Begin(&call->call)) {
     done(ClosedError(name));
     return;
   }
   CallState<Response>& state = *call;
   auto finish = [this, self = shared_from_this(), name, deadline, call = std::move(call),
                  done = std::move(done)](const grpc::Status& status) mutable {
-    Forget(&call->context);
+    Forget(&call->call);
     const bool late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     Result<Response> result = status.ok() ? Result<Response>(std::move(call->response))
                               : late      ? Result<Response>(LateError(name, deadline))
@@ -151,14 +135,13 @@ void PluginEndpoint::Start(const std::string& name, const google::protobuf::Mess
     call.reset();
     std::exchange(done, nullptr)(std::move(result));
   };
-  rpc::CallUnary(channel_, &state.context, kService + name, request, &state.response,
-                 std::move(finish));
+  client_->StartUnary(state.call, kService + name, request, state.response, std::move(finish));
 }
 
 void PluginEndpoint::Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done) {
   auto explain = [this, done = std::move(done)](Result<v1beta1::DevicePluginOptions> options) {
     if (!options.ok() && options.error().code == ErrorCode::kDeadlineExceeded &&
-        channel_->GetState(false) != GRPC_CHANNEL_READY) {
+        !client_->HasConnected()) {
       done(Error{ErrorCode::kDeadlineExceeded,
                  resource_ + ": failed to dial device plugin: context deadline exceeded",
                  /*remedy=*/{}});  // PluginRegistry adds it: it knows the socket
@@ -216,12 +199,13 @@ void PluginEndpoint::PreStartContainer(const std::vector<std::string>& ids,
 
 MakeConnection DialWith(PluginDeadlines deadlines) {
   using Connected = Result<std::unique_ptr<PluginConnection>>;
-  return [deadlines](const std::string& resource,
-                     const std::filesystem::path& socket) -> Connected {
-    Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket.string());
-    if (!channel.ok()) return channel.error().In(resource);
-    return Connected(std::make_unique<PluginEndpoint>(resource, *std::move(channel), deadlines));
-  };
+  return
+      [deadlines](const std::string& resource, const std::filesystem::path& socket) -> Connected {
+        Result<std::shared_ptr<service::Client>> client =
+            service::Client::Dial(socket.string(), service::CallThread::kPlugins);
+        if (!client.ok()) return client.error().In(resource);
+        return Connected(std::make_unique<PluginEndpoint>(resource, *std::move(client), deadlines));
+      };
 }
 
 }  // namespace alignd::deviceplugin

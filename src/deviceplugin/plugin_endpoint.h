@@ -1,8 +1,7 @@
 // One registered device plugin over gRPC: follows its ListAndWatch and calls it with deadlines.
 #pragma once
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
 
 #include <chrono>
 #include <functional>
@@ -15,6 +14,7 @@
 #include "alignd/devicemanager/device_policy.h"
 #include "deviceplugin/plugin_connection.h"
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
+#include "service/client.h"
 #include "sync/mutex.h"
 
 namespace alignd::deviceplugin {
@@ -24,9 +24,9 @@ namespace alignd::deviceplugin {
 // Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go.
 class PluginEndpoint final : public PluginConnection {
  public:
-  // `channel` leads to the plugin's socket and is not shared: a plugin that recreates its socket is
+  // `client` leads to the plugin's socket and is not shared: a plugin that recreates its socket is
   // another plugin.
-  PluginEndpoint(std::string resource, std::shared_ptr<grpc::Channel> channel,
+  PluginEndpoint(std::string resource, std::shared_ptr<service::Client> client,
                  PluginDeadlines deadlines);
   ~PluginEndpoint() override;
 
@@ -46,8 +46,8 @@ class PluginEndpoint final : public PluginConnection {
   class Stream;
 
   // Makes a call cancellable by Close. False if the endpoint is closed.
-  bool Begin(grpc::ClientContext* context) EXCLUDES(mutex_);
-  void Forget(grpc::ClientContext* context) EXCLUDES(mutex_);
+  bool Begin(service::ClientCall* call) EXCLUDES(mutex_);
+  void Forget(service::ClientCall* call) EXCLUDES(mutex_);
 
   // A call's deadline, and the option that sets it.
   struct Deadline {
@@ -66,12 +66,12 @@ class PluginEndpoint final : public PluginConnection {
 
   const std::string resource_;  // constant after construction, as all up to the mutex
   const PluginDeadlines deadlines_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<service::Client> client_;
   std::unique_ptr<Stream> stream_;  // set by Watch
 
   Mutex mutex_;
   bool closed_ GUARDED_BY(mutex_) = false;
-  std::set<grpc::ClientContext*> contexts_ GUARDED_BY(mutex_);
+  std::set<service::ClientCall*> calls_ GUARDED_BY(mutex_);
 };
 
 // Makes connections over gRPC.

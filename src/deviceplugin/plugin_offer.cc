@@ -3,9 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "rpc/client_call.h"
-#include "rpc/unix_socket.h"
-
 namespace alignd::deviceplugin {
 namespace {
 
@@ -32,7 +29,7 @@ void PluginOffer::Start() {
 
 void PluginOffer::Cancel() {
   cancelled_ = true;
-  if (calling_ != nullptr) calling_->TryCancel();
+  if (calling_ != nullptr) calling_->Cancel();
 }
 
 template <typename Response>
@@ -40,30 +37,32 @@ void PluginOffer::Call(const std::string& method, const google::protobuf::Messag
                        std::chrono::milliseconds deadline,
                        std::function<void(const grpc::Status&, const Response&)> next) {
   struct State {
-    grpc::ClientContext context;
+    explicit State(service::ClientCall::Options options) : call(options) {}
+
+    service::ClientCall call;
     Response response;
   };
-  auto state = std::make_shared<State>();
-  state->context.set_deadline(std::chrono::system_clock::now() + deadline);
-  state->context.set_wait_for_ready(true);
-  calling_ = std::shared_ptr<grpc::ClientContext>(state, &state->context);
-  State& call = *state;
-  rpc::CallUnary(channel_, &call.context, "/pluginregistration.Registration/" + method, request,
-                 &call.response,
-                 [self = shared_from_this(), state = std::move(state),
-                  next = std::move(next)](const grpc::Status& status) {
-                   self->run_([self, state, next, status] {
-                     self->calling_.reset();
-                     next(status, state->response);
-                   });
-                 });
+  auto state = std::make_shared<State>(
+      service::ClientCall::Options{.timeout = deadline, .waits_for_peer = true});
+  calling_ = std::shared_ptr<service::ClientCall>(state, &state->call);
+  State& parts = *state;
+  client_->StartUnary(parts.call, "/pluginregistration.Registration/" + method, request,
+                      parts.response,
+                      [self = shared_from_this(), state = std::move(state),
+                       next = std::move(next)](const grpc::Status& status) {
+                        self->run_([self, state, next, status] {
+                          self->calling_.reset();
+                          next(status, state->response);
+                        });
+                      });
 }
 
 void PluginOffer::AskInfo() {
   if (cancelled_) return;
-  Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket_);
-  if (!channel.ok()) return End(channel.error());
-  channel_ = *std::move(channel);
+  Result<std::shared_ptr<service::Client>> client =
+      service::Client::Dial(socket_, service::CallThread::kPlugins);
+  if (!client.ok()) return End(client.error());
+  client_ = *std::move(client);
   Call<pluginregistration::PluginInfo>(
       "GetInfo", pluginregistration::InfoRequest(), deadlines_.info,
       [this](const grpc::Status& status, const pluginregistration::PluginInfo& info) {

@@ -2,8 +2,7 @@
 // that, registers it, and notifies it of the result.
 #pragma once
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
 
 #include <chrono>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "deviceplugin/checks.h"
 #include "deviceplugin/plugin_registry.h"
 #include "pluginregistration/v1/pluginregistration.pb.h"
+#include "service/client.h"
 
 namespace alignd::deviceplugin {
 
@@ -72,8 +72,8 @@ class PluginOffer : public std::enable_shared_from_this<PluginOffer> {
   const OfferDeadlines deadlines_;
   const Executor run_;
   const OnEnd on_end_;
-  std::shared_ptr<grpc::Channel> channel_;        // set by AskInfo
-  std::shared_ptr<grpc::ClientContext> calling_;  // of the call under way
+  std::shared_ptr<service::Client> client_;       // set by AskInfo
+  std::shared_ptr<service::ClientCall> calling_;  // the call under way
   uint64_t registration_ = 0;                     // set by OnInfo
   bool has_answered_ = false;
   bool cancelled_ = false;

@@ -1,8 +1,5 @@
 #include "podsource/pods_api_source.h"
 
-#include <grpcpp/alarm.h>
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -15,14 +12,14 @@
 #include <system_error>
 #include <utility>
 
-#include "pods/v1alpha1/pods.grpc.pb.h"
+#include "pods/v1alpha1/pods.pb.h"
 #include "podsource/agreement.h"
 #include "podsource/cri_estimate.h"
 #include "podsource/cri_sizes.h"
 #include "podsource/v1_pod.h"
-#include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
 #include "rpc/unix_socket.h"
+#include "service/client.h"
 #include "sync/mutex.h"
 
 namespace alignd::podsource {
@@ -90,8 +87,8 @@ class PodsApiSource::Client {
   using Got = std::function<void(Result<Known>)>;
 
   Client(const Options& options, std::filesystem::path socket,
-         const std::shared_ptr<grpc::Channel>& channel)
-      : options_(options), socket_(std::move(socket)), stub_(::v1alpha1::Pods::NewStub(channel)) {}
+         std::shared_ptr<service::Client> client)
+      : options_(options), socket_(std::move(socket)), client_(std::move(client)) {}
 
   ~Client() {
     std::set<std::shared_ptr<Call>> calls;
@@ -100,7 +97,7 @@ class PodsApiSource::Client {
       stopped_ = true;
       calls = calls_;
     }
-    for (const auto& call : calls) call->Cancel();  // the call may end in here
+    for (const auto& call : calls) call->Cancel();
     const MutexLock lock(mutex_);
     while (!calls_.empty()) idle_.Wait(mutex_);
   }
@@ -122,7 +119,6 @@ class PodsApiSource::Client {
     call->uid = uid;
     call->got = std::move(got);
     call->repeat_until = Clock::now() + options_.repeat_for;
-    rpc::KeepCallbackThreads();
     Send(call);
   }
 
@@ -135,40 +131,37 @@ class PodsApiSource::Client {
     ::v1alpha1::GetPodRequest request{};
     ::v1alpha1::GetPodResponse response{};
 
-    // Of the attempt under way. A context serves one attempt.
+    // The attempt under way.
     Mutex mutex;
     bool cancelled GUARDED_BY(mutex) = false;
-    std::shared_ptr<grpc::ClientContext> context GUARDED_BY(mutex);
-    std::unique_ptr<grpc::Alarm> alarm{};  // the pause after it; holds this object
+    std::shared_ptr<service::ClientCall> attempt GUARDED_BY(mutex);
 
     void Cancel() {
-      std::shared_ptr<grpc::ClientContext> under_way;
+      std::shared_ptr<service::ClientCall> under_way;
       {
         const MutexLock lock(mutex);
         cancelled = true;
-        under_way = context;
+        under_way = attempt;
       }
-      if (under_way) under_way->TryCancel();
+      if (under_way) under_way->Cancel();
       // A pause ends by itself, soon.
     }
   };
 
   void Send(const std::shared_ptr<Call>& call) {
-    const auto context = std::make_shared<grpc::ClientContext>();
-    context->set_deadline(std::chrono::system_clock::now() + options_.timeout);
+    const auto attempt = std::make_shared<service::ClientCall>(
+        service::ClientCall::Options{.timeout = options_.timeout});
     {
       const MutexLock lock(call->mutex);
-      call->context = context;
-      if (call->cancelled) context->TryCancel();
+      call->attempt = attempt;
+      if (call->cancelled) attempt->Cancel();
     }
     call->request.set_poduid(call->uid);
-    stub_->async()->GetPod(context.get(), &call->request, &call->response,
-                           [this, call, context](const grpc::Status& status) {
-                             if (!MayRepeat(*call, status)) return Finish(call, status);
-                             call->alarm = std::make_unique<grpc::Alarm>();
-                             call->alarm->Set(std::chrono::system_clock::now() + kRepeatAfter,
-                                              [this, call](bool) { Send(call); });
-                           });
+    client_->StartUnary(*attempt, "/v1alpha1.Pods/GetPod", call->request, call->response,
+                        [this, call](const grpc::Status& status) {
+                          if (!MayRepeat(*call, status)) return Finish(call, status);
+                          client_->After(kRepeatAfter, [this, call] { Send(call); });
+                        });
   }
 
   bool MayRepeat(Call& call, const grpc::Status& status) const {
@@ -181,7 +174,6 @@ class PodsApiSource::Client {
   void Finish(const std::shared_ptr<Call>& call, const grpc::Status& status) {
     // `got` is destroyed before End, too: its captures may belong to this object's owner.
     std::exchange(call->got, nullptr)(Read(call->uid, status, call->response.pod()));
-    call->alarm.reset();
     End(call);  // the client may be destroyed from here on
   }
 
@@ -305,7 +297,7 @@ class PodsApiSource::Client {
 
   const Options options_;
   const std::filesystem::path socket_;
-  const std::unique_ptr<::v1alpha1::Pods::Stub> stub_;
+  const std::shared_ptr<service::Client> client_;
 
   mutable Mutex mutex_;
   CondVar idle_;
@@ -350,10 +342,10 @@ PodAsk Unlisted(const Question& question, const std::vector<std::string>& epheme
 Result<std::unique_ptr<ResourceSource>> PodsApiSource::Make(const Options& options) {
   Result<std::string> path = rpc::SocketPath(options.endpoint);
   if (!path.ok()) return path.error();
-  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(options.endpoint);
-  if (!channel.ok()) return channel.error();
+  const Result<std::shared_ptr<service::Client>> client = service::Client::Dial(options.endpoint);
+  if (!client.ok()) return client.error();
   return std::unique_ptr<ResourceSource>(new PodsApiSource(
-      std::make_unique<Client>(options, *std::move(path), *channel), options.claims_add_sizes));
+      std::make_unique<Client>(options, *std::move(path), *client), options.claims_add_sizes));
 }
 
 PodsApiSource::PodsApiSource(std::unique_ptr<Client> client, bool claims_add_sizes)

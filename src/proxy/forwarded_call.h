@@ -10,10 +10,10 @@
 #include <unordered_set>
 
 #include "host/event_loop.h"
+#include "proxy/client_connection.h"
 #include "proxy/forwarder.h"
 #include "proxy/held_bytes.h"
 #include "proxy/request_memory.h"
-#include "proxy/runtime_connection.h"
 #include "proxy/session.h"
 
 namespace alignd::proxy {
@@ -27,7 +27,7 @@ class ForwardedCall {
   // Shared by all calls; outlives them.
   struct Context {
     std::shared_ptr<host::EventLoop> loop;
-    RuntimeConnection* runtime;  // null: there is none
+    ClientConnection* runtime;  // null: there is none
     const HandlerFactory& handlers;
     Registry& calls;
     HeldBytes& held;

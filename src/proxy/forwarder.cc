@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "host/log_event.h"
+#include "proxy/client_connection.h"
 #include "proxy/connection_limit.h"
 #include "proxy/forwarded_call.h"
 #include "proxy/request_memory.h"
-#include "proxy/runtime_connection.h"
 #include "proxy/session.h"
 #include "sync/mutex.h"
 
@@ -56,9 +56,10 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
         max_streams_(settings.max_streams),
         max_connections_(settings.max_connections) {
     if (!settings.runtime_socket.empty()) {
-      runtime_ = std::make_unique<RuntimeConnection>(*loop_, std::move(settings.runtime_socket),
-                                                     settings.served_within,
-                                                     std::move(settings.runtime_lost));
+      const std::string name = "the runtime at " + settings.runtime_socket;
+      runtime_ = std::make_unique<ClientConnection>(*loop_, std::move(settings.runtime_socket),
+                                                    name, settings.served_within,
+                                                    std::move(settings.runtime_lost));
     }
     held_.limit = settings.max_held_bytes;
     held_.exceeded = [this] { RelieveSoon(); };
@@ -268,7 +269,7 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   const RequestMemory requests_;
   const uint32_t max_streams_;
   const size_t max_connections_;
-  std::unique_ptr<RuntimeConnection> runtime_;  // null: there is none
+  std::unique_ptr<ClientConnection> runtime_;  // null: there is none
   std::vector<Caller> callers_;
   uint64_t calls_begun_ = 0;
   HeldBytes held_;

@@ -110,6 +110,10 @@ grpc::Status TooManyParts(size_t bytes, size_t limit) {
               " bytes of memory; use fewer arguments, variables, mounts and annotations"};
 }
 
+size_t MessageReader::Missing() const {
+  return size_ ? *size_ - bytes_.size() : kPrefixBytes - prefix_.size();
+}
+
 std::string MessageReader::TakeMessage() {
   return std::exchange(*this, MessageReader(max_bytes_)).bytes_;
 }
@@ -178,7 +182,7 @@ grpc::Status StatusIn(const Headers& trailers) {
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
     const std::string_view http = trailers.Find(":status");
     return {grpc::StatusCode::UNKNOWN,
-            "the runtime ended its answer without a gRPC status" +
+            "the answer ended without a gRPC status" +
                 (http.empty() ? std::string() : ", HTTP status " + std::string(http))};
   }
   const bool is_known = code >= 0 && code <= grpc::StatusCode::UNAUTHENTICATED;

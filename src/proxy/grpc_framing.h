@@ -15,7 +15,7 @@
 
 namespace alignd::proxy {
 
-// Joins the pieces in which the one message of a unary call arrives.
+// Joins the pieces in which a message arrives.
 class MessageReader {
  public:
   MessageReader() = default;
@@ -25,6 +25,10 @@ class MessageReader {
   // INTERNAL if more follows.
   grpc::Status Append(std::string_view bytes);
   bool IsComplete() const { return size_ && bytes_.size() == *size_; }
+  // Whether a part of it has arrived.
+  bool HasBegun() const { return !prefix_.empty(); }
+  // The bytes that complete the message, or its prefix if that is not complete.
+  size_t Missing() const;
   // The bytes of the complete message. The reader is then as new.
   std::string TakeMessage();
 

@@ -35,7 +35,7 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
           threads.io, node, allocation, cgroups, conditions, [this] { return guard_.Cgroups(); },
           options.processes),
       events_(
-          threads.background, runtime.channel(), registry, [this] { lister_.Relist(); },
+          threads.background, runtime.client(), registry, [this] { lister_.Relist(); },
           options.events),
       online_cpus_(threads.io, node, allocation, registry, conditions, options.online_cpus) {}
 

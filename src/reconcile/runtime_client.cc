@@ -1,8 +1,5 @@
 #include "reconcile/runtime_client.h"
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-
 #include <map>
 #include <set>
 #include <utility>
@@ -11,9 +8,9 @@
 #include "cgroup/node_list.h"
 #include "host/printable.h"
 #include "reconcile/sandbox_annotations.h"
-#include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
+#include "service/client.h"
 #include "sync/mutex.h"
 
 namespace alignd::reconcile {
@@ -117,12 +114,12 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
 
 class RuntimeClient::Stubs {
  public:
-  Stubs(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout)
-      : channel_(std::move(channel)), timeout_(timeout) {}
+  Stubs(std::shared_ptr<service::Client> client, std::chrono::milliseconds timeout)
+      : client_(std::move(client)), timeout_(timeout) {}
 
   void UseAlpha(bool alpha) { version_ = alpha ? kVersion1Alpha2 : kVersion1; }
 
-  // One unary call of the RuntimeService; `done` runs on gRPC's threads.
+  // One unary call of the RuntimeService; `done` runs on the thread `calls`.
   template <typename Request, typename Response>
   void Call(const std::string& method, const Request& request,
             std::function<void(const grpc::Status&, const Response&)> done) {
@@ -134,59 +131,59 @@ class RuntimeClient::Stubs {
   void CallOf(const std::string& service, const std::string& method, const Request& request,
               std::function<void(const grpc::Status&, const Response&)> done) {
     struct Pending {
-      grpc::ClientContext context;
+      explicit Pending(std::chrono::milliseconds timeout) : call({.timeout = timeout}) {}
+
+      service::ClientCall call;
       Response response;
     };
-    auto pending = std::make_shared<Pending>();
-    const std::shared_ptr<grpc::ClientContext> context(pending, &pending->context);
-    if (!Begin(context)) {
+    auto pending = std::make_shared<Pending>(timeout_);
+    const std::shared_ptr<service::ClientCall> call(pending, &pending->call);
+    if (!Begin(call)) {
       done({grpc::StatusCode::CANCELLED, "alignd is stopping"}, pending->response);
       return;
     }
-    pending->context.set_deadline(std::chrono::system_clock::now() + timeout_);
-    rpc::CallUnary(
-        channel_, &pending->context, version_.load() + service + "/" + method, request,
-        &pending->response,
-        [this, context, pending, done = std::move(done)](const grpc::Status& status) mutable {
+    client_->StartUnary(
+        *call, version_.load() + service + "/" + method, request, pending->response,
+        [this, call, pending, done = std::move(done)](const grpc::Status& status) mutable {
           // `done` is destroyed before End, after which this object may no longer exist.
           std::exchange(done, nullptr)(status, pending->response);
-          End(context);
+          End(call);
         });
   }
 
   void Stop() {
-    std::set<std::shared_ptr<grpc::ClientContext>> calls;
+    std::set<std::shared_ptr<service::ClientCall>> calls;
     {
       const MutexLock lock(mutex_);
       stopped_ = true;
       calls = calls_;
     }
-    for (const auto& call : calls) call->TryCancel();  // its callback may run in here
+    for (const auto& call : calls) call->Cancel();
     calls.clear();
     const MutexLock lock(mutex_);
     while (!calls_.empty()) idle_.Wait(mutex_);
   }
 
  private:
-  bool Begin(const std::shared_ptr<grpc::ClientContext>& call) {
+  bool Begin(const std::shared_ptr<service::ClientCall>& call) {
     const MutexLock lock(mutex_);
     if (!stopped_) calls_.insert(call);
     return !stopped_;
   }
-  void End(const std::shared_ptr<grpc::ClientContext>& call) {
+  void End(const std::shared_ptr<service::ClientCall>& call) {
     const MutexLock lock(mutex_);
     calls_.erase(call);
     if (calls_.empty()) idle_.NotifyAll();
   }
 
-  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<service::Client> client_;
   const std::chrono::milliseconds timeout_;
   std::atomic<const char*> version_ = kVersion1;
 
   Mutex mutex_;
   CondVar idle_;
   bool stopped_ GUARDED_BY(mutex_) = false;
-  std::set<std::shared_ptr<grpc::ClientContext>> calls_ GUARDED_BY(mutex_);  // under way
+  std::set<std::shared_ptr<service::ClientCall>> calls_ GUARDED_BY(mutex_);  // under way
 };
 
 struct RuntimeClient::ExitCodes {
@@ -198,9 +195,9 @@ struct RuntimeClient::ExitCodes {
   std::vector<std::string> ended;  // their ids; empty for those that have not
 };
 
-RuntimeClient::RuntimeClient(std::shared_ptr<grpc::Channel> channel,
+RuntimeClient::RuntimeClient(std::shared_ptr<service::Client> client,
                              std::chrono::milliseconds timeout)
-    : channel_(std::move(channel)), stubs_(std::make_unique<Stubs>(channel_, timeout)) {}
+    : client_(std::move(client)), stubs_(std::make_unique<Stubs>(client_, timeout)) {}
 
 RuntimeClient::~RuntimeClient() { stubs_->Stop(); }
 

@@ -16,8 +16,8 @@
 #include "reconcile/verbose_status.h"
 #include "sync/mutex.h"
 
-namespace grpc {
-class Channel;
+namespace alignd::service {
+class Client;
 }
 
 namespace alignd::reconcile {
@@ -29,13 +29,13 @@ struct SandboxContainer {
   std::optional<int32_t> exit_code;  // nullopt: not ended, or not known
 };
 
-// Thread-safe. All methods but Stop return at once; each `done` runs exactly once, on gRPC's
-// threads, or on the caller's after Stop. It uses runtime.v1, or runtime.v1alpha2 if the runtime
-// supports nothing newer; the messages are the same.
+// Thread-safe. All methods but Stop return at once; each `done` runs exactly once, on the
+// thread `calls`, or on the caller's after Stop. It uses runtime.v1, or runtime.v1alpha2 if the
+// runtime supports nothing newer; the messages are the same.
 class RuntimeClient {
  public:
   // `timeout` bounds each call.
-  RuntimeClient(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout);
+  RuntimeClient(std::shared_ptr<service::Client> client, std::chrono::milliseconds timeout);
   ~RuntimeClient();
 
   // Ends all calls under way, and every later one at once, with kUnavailable. When it returns, each
@@ -43,7 +43,7 @@ class RuntimeClient {
   void Stop();
 
   // The connection to the runtime.
-  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  const std::shared_ptr<service::Client>& client() const { return client_; }
 
   // All sandboxes, and the containers that were created or run. One listing at a time.
   // Errors: kUnavailable, kDeadlineExceeded, kInternal, naming the call.
@@ -87,7 +87,7 @@ class RuntimeClient {
   void Connect(bool alpha, ListDone done);
   void ListSandboxes(ListDone done);
 
-  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<service::Client> client_;
   const std::unique_ptr<Stubs> stubs_;
   std::atomic<bool> connected_ = false;
   mutable Mutex mutex_;

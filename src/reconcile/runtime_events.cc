@@ -1,18 +1,14 @@
 #include "reconcile/runtime_events.h"
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/client_callback.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "rpc/client_call.h"
+#include "rpc/decode.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
+#include "service/client.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -30,53 +26,40 @@ bool IsOfStart(runtime::v1::ContainerEventType type) {
 
 }  // namespace
 
-// Owns itself from Follow to the end of OnDone, which is the last callback.
-class RuntimeEvents::Stream final
-    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-      public std::enable_shared_from_this<Stream> {
+// Owns itself from Follow to its last callback.
+class RuntimeEvents::Stream final : public std::enable_shared_from_this<Stream> {
  public:
   explicit Stream(RuntimeEvents& events) : events_(events) {}
 
   void Follow() {
-    self_ = shared_from_this();
-    rpc::KeepCallbackThreads();
-    // On the wire, a server stream is a bidirectional stream whose client side is closed.
-    grpc::GenericStub(events_.channel_)
-        .PrepareBidiStreamingCall(&context_, kEventsMethod, {}, this);
-    StartWriteLast(&request_, grpc::WriteOptions());
-    StartRead(&message_);
-    StartCall();
+    events_.client_->Start(
+        call_, kEventsMethod, runtime::v1::GetEventsRequest(),
+        [this](const std::string& message) {
+          OnMessage(message);
+          return grpc::Status::OK;
+        },
+        [self = shared_from_this()](const grpc::Status& status) { self->events_.OnEnd(status); });
   }
 
-  void Cancel() { context_.TryCancel(); }
+  void Cancel() { call_.Cancel(); }
 
-  void OnReadDone(bool ok) override {
-    if (!ok) return;  // the end
+ private:
+  void OnMessage(const std::string& message) {
     runtime::v1::ContainerEventResponse event;
-    const bool readable = rpc::Decode(message_, event).ok();
+    const bool readable = rpc::Decode(message, event).ok();
     if (!readable || IsOfStart(event.container_event_type())) {
       events_.OnEvent(readable ? event.container_id() : "");
     }
-    StartRead(&message_);
   }
 
-  void OnDone(const grpc::Status& status) override {
-    const std::shared_ptr<Stream> self = std::move(self_);
-    events_.OnEnd(status);
-  }
-
- private:
   RuntimeEvents& events_;
-  std::shared_ptr<Stream> self_;  // while the stream runs
-  const grpc::ByteBuffer request_ = rpc::Encode(runtime::v1::GetEventsRequest());
-  grpc::ClientContext context_;
-  grpc::ByteBuffer message_;
+  service::ClientCall call_;
 };
 
-RuntimeEvents::RuntimeEvents(TaskQueue& background, std::shared_ptr<grpc::Channel> channel,
+RuntimeEvents::RuntimeEvents(TaskQueue& background, std::shared_ptr<service::Client> client,
                              const ContainerRegistry& registry, std::function<void()> relist,
                              Options options)
-    : channel_(std::move(channel)),
+    : client_(std::move(client)),
       registry_(registry),
       relist_(std::move(relist)),
       options_(options),

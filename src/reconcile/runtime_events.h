@@ -15,16 +15,19 @@
 #include "sync/task_queue.h"
 
 namespace grpc {
-class Channel;
 class Status;
 }  // namespace grpc
 
+namespace alignd::service {
+class Client;
+}  // namespace alignd::service
+
 namespace alignd::reconcile {
 
-// Thread-safe. Its work runs on a task queue and never waits. The stream is read on gRPC's threads.
-// Where the runtime serves no events (containerd before 1.7), and while the stream is down, the
-// period of RuntimeLister remains. containerd 1.7 gives each event to one reader only: alignd reads
-// none while a client of alignd does.
+// Thread-safe. Its work runs on a task queue and never waits. The stream is read on the thread
+// `calls`. Where the runtime serves no events (containerd before 1.7), and while the stream is
+// down, the period of RuntimeLister remains. containerd 1.7 gives each event to one reader only:
+// alignd reads none while a client of alignd does.
 class RuntimeEvents {
  public:
   using Clock = std::chrono::steady_clock;
@@ -41,14 +44,14 @@ class RuntimeEvents {
   };
 
   // `relist` requests a listing of the runtime. All references outlive this object.
-  RuntimeEvents(TaskQueue& background, std::shared_ptr<grpc::Channel> channel,
+  RuntimeEvents(TaskQueue& background, std::shared_ptr<service::Client> client,
                 const ContainerRegistry& registry, std::function<void()> relist, Options options);
   RuntimeEvents(const RuntimeEvents&) = delete;
   RuntimeEvents& operator=(const RuntimeEvents&) = delete;
   ~RuntimeEvents() { Stop(); }
 
   void Start() { task_.RunSoon(); }
-  // When it returns, no stream is open and none is opened. Not on gRPC's threads.
+  // When it returns, no stream is open and none is opened. Not on the thread `calls`.
   void Stop() EXCLUDES(mutex_);
 
   // Around each client's call that reads the runtime's stream of events.
@@ -65,7 +68,7 @@ class RuntimeEvents {
 
   Clock::time_point Run() EXCLUDES(mutex_);
   void Open() EXCLUDES(mutex_);
-  // On gRPC's threads. An empty id: the event could not be read.
+  // On the thread `calls`. An empty id: the event could not be read.
   void OnEvent(const std::string& id) EXCLUDES(mutex_);
   void OnEnd(const grpc::Status& status) EXCLUDES(mutex_);
   // Opens the next stream after the pause, unless that is to wait for something else.
@@ -73,7 +76,7 @@ class RuntimeEvents {
   // Whether something may run that a listing would find.
   bool HasUnknown() EXCLUDES(mutex_);
 
-  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<service::Client> client_;
   const ContainerRegistry& registry_;
   const std::function<void()> relist_;
   const Options options_;

@@ -10,9 +10,9 @@
 #include <tuple>
 #include <utility>
 
-#include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
+#include "simulator/client_call.h"
 
 namespace alignd::simulator {
 namespace {
@@ -39,8 +39,8 @@ class Kubelet::Calls {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + timeout_);
     Response response;
-    return rpc::CallUnaryAndWait(channel_, &context, "/runtime.v1.RuntimeService/" + method,
-                                 request, &response);
+    return CallUnaryAndWait(channel_, &context, "/runtime.v1.RuntimeService/" + method, request,
+                            &response);
   }
   template <typename Response, typename Request>
   Result<Response> Image(const std::string& method, const Request& request) {
@@ -57,7 +57,7 @@ class Kubelet::Calls {
     context.set_deadline(std::chrono::system_clock::now() + timeout_);
     Response response;
     const grpc::Status status =
-        rpc::CallUnaryAndWait(channel_, &context, service + method, request, &response);
+        CallUnaryAndWait(channel_, &context, service + method, request, &response);
     if (!status.ok()) return rpc::ToError(status, method, "the program that serves the CRI socket");
     return response;
   }

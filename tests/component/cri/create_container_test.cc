@@ -21,6 +21,7 @@
 #include "edge/raw_call.h"
 #include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
+#include "service/client.h"
 #include "simulator/embedded_runtime.h"
 
 namespace alignd::cri {
@@ -50,7 +51,8 @@ class CreateContainerTest : public ::testing::Test {
     auto runtime = simulator::EmbeddedRuntime::Start(RuntimeSocket());
     EXPECT_TRUE(runtime.ok());
     runtime_ = *std::move(runtime);
-    client_ = std::make_unique<reconcile::RuntimeClient>(*rpc::Dial(RuntimeSocket()), kPatience);
+    client_ = std::make_unique<reconcile::RuntimeClient>(*service::Client::Dial(RuntimeSocket()),
+                                                         kPatience);
     reconcile::Reconciler::Options options;
     options.lister.period = std::chrono::hours(1);  // no listing but those that a test causes
     reconciler_ = std::make_unique<reconcile::Reconciler>(

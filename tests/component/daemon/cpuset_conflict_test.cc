@@ -15,6 +15,7 @@
 #include "fake_cgroups.h"
 #include "host/event_loop.h"
 #include "reconcile/cpuset_guard.h"
+#include "service/client.h"
 #include "sync/task_queue.h"
 
 namespace alignd::daemon {
@@ -40,7 +41,7 @@ class CpusetConflict : public DaemonTest {
     id_ = RunOne(BurstablePod("shared"), config).container;
     cgroup_ = runtime_->FindContainer(id_)->cgroup;
     registry_.AddContainer(id_, {"shared", "app"}, *CpuSet::Parse("0-15"));
-    calls_.emplace(*rpc::Dial(RuntimeEndpoint()), kPatience);
+    calls_.emplace(*service::Client::Dial(RuntimeEndpoint()), kPatience);
     events_->Start();
     guard_.emplace(
         io_, events_, node_.node, *node_.manager, registry_, *calls_, tree_of_cgroups_, conditions_,

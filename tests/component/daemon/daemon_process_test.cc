@@ -68,21 +68,22 @@ TEST_F(DaemonProcess, EverySignalThatEndsItLetsCallsFinishAndIsLogged) {
   }
 }
 
-// gRPC would start up to 16 threads that run callbacks, depending on the CPUs of the machine.
+// None of gRPC, which would start at least nine. Those of docs/architecture.md.
 TEST_F(DaemonProcess, HasFewThreadsWithoutWork) {
   StartRuntime();
   StartProcess();
   ASSERT_TRUE(Version().ok());
-  std::map<std::string, int> threads = testing::ThreadNames(alignd_->pid());
-  for (const std::string always :
-       {"alignd", "events", "services", "decision", "disk", "background", "io", "bypass", "log"}) {
-    EXPECT_EQ(threads[always], 1) << always;
-  }
-  for (const std::string sometimes :
-       {"refusals", "history", "control", "explain", "pod-resources"}) {
-    EXPECT_EQ(threads[sometimes], 0) << sometimes;
-  }
-  EXPECT_EQ(threads["nexting_thread"], 2);
+  // A thread has its parent's name until it has set its own.
+  const std::map<std::string, int> threads{
+      {"alignd", 1}, {"events", 1},     {"calls", 1}, {"services", 1}, {"decision", 1},
+      {"disk", 1},   {"background", 1}, {"io", 1},    {"bypass", 1},   {"log", 1}};
+  EXPECT_TRUE(Eventually([&] {
+    std::map<std::string, int> found = testing::ThreadNames(alignd_->pid());
+    std::erase_if(found, [](const auto& thread) {
+      return thread.first.starts_with("metrics") || thread.second == 0;
+    });
+    return found == threads;
+  })) << ::testing::PrintToString(testing::ThreadNames(alignd_->pid()));
 }
 
 TEST_F(DaemonProcess, ModesDoNotDependOnTheUmask) {
@@ -126,8 +127,7 @@ TEST_F(DaemonProcess, TextOfTheRuntimeCannotForgeALineOfTheLog) {
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
 }
 
-// gRPC wrote such bytes to the log by itself.
-TEST_F(DaemonProcess, BytesOfAPeerThatGrpcLogsAreEscaped) {
+TEST_F(DaemonProcess, BytesOfAPeerThatBreaksHttpAreNotInTheLog) {
   using namespace std::string_literals;
   StartRuntime();
   StartProcess();
@@ -139,7 +139,8 @@ TEST_F(DaemonProcess, BytesOfAPeerThatGrpcLogsAreEscaped) {
   ASSERT_EQ(write(socket.fd(), settings.data(), settings.size()),
             static_cast<ssize_t>(settings.size()));
   std::string call;
-  while (call.find("GetInfo") == std::string::npos) {
+  // gRPC's prefix of an empty message, in a DATA frame that ends the request.
+  while (call.find("\0\0\5\0\1\0\0\0\1\0\0\0\0\0"s) == std::string::npos) {
     std::array<char, 4096> buffer;
     const ssize_t size = read(socket.fd(), buffer.data(), buffer.size());
     ASSERT_GT(size, 0);
@@ -149,9 +150,9 @@ TEST_F(DaemonProcess, BytesOfAPeerThatGrpcLogsAreEscaped) {
       "\0\0\x0a\1\5\0\0\0\1"s   // HEADERS of 10 bytes
       "\x48\x08\x1b[2Jbad\n"s;  // `:status`, which must be a number
   ASSERT_EQ(write(socket.fd(), answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
-  ASSERT_TRUE(alignd_->WaitForLog("2Jbad")) << alignd_->Log();
+  ASSERT_TRUE(alignd_->WaitForLog("err: the call was reset: PROTOCOL_ERROR")) << alignd_->Log();
   const std::string log = alignd_->Log();
-  EXPECT_NE(log.find("\\u001b[2Jbad\\n"), std::string::npos) << log;
+  EXPECT_EQ(log.find("2Jbad"), std::string::npos) << log;
   EXPECT_EQ(log.find('\x1b'), std::string::npos) << log;
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
 }

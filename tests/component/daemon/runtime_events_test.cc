@@ -12,6 +12,7 @@
 #include "edge/fake_tree.h"
 #include "reconcile/container_registry.h"
 #include "rpc/unix_socket.h"
+#include "service/client.h"
 #include "simulator/embedded_runtime.h"
 #include "sync/task_queue.h"
 
@@ -33,7 +34,7 @@ class RuntimeEventsTest : public ::testing::Test {
     runtime_ = *simulator::EmbeddedRuntime::Start(endpoint, {});
     runtime_->SetFailure("GetContainerEvents", failure);
     events_.emplace(
-        background_, *rpc::Dial(endpoint), registry_, [] {}, options);
+        background_, *service::Client::Dial(endpoint), registry_, [] {}, options);
     events_->Start();
   }
   size_t Asked() const { return runtime_->Requests("GetContainerEvents").size(); }

@@ -18,7 +18,7 @@
 #include "reconcile/container_registry.h"
 #include "reconcile/pod_releaser.h"
 #include "reconcile/runtime_client.h"
-#include "rpc/unix_socket.h"
+#include "service/client.h"
 #include "simulator/embedded_runtime.h"
 #include "sync/task_queue.h"
 
@@ -45,7 +45,7 @@ class RuntimeListerTest : public ::testing::Test {
     world_.Up();
     const std::string endpoint = (world_.tree.root() / "runtime.sock").string();
     runtime_ = *simulator::EmbeddedRuntime::Start(endpoint, {});
-    client_.emplace(*rpc::Dial(endpoint), seconds(600));
+    client_.emplace(*service::Client::Dial(endpoint), seconds(600));
     releaser_.emplace(background_, *world_.manager, registry_, PodReleaser::Options());
     lister_.emplace(
         io_, *world_.manager, registry_, *client_, *releaser_, conditions_,

@@ -14,6 +14,7 @@
 #include "edge/raw_call.h"
 #include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
+#include "service/client.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -58,7 +59,8 @@ class RuntimeAnswers : public ::testing::Test {
     }
     const std::string socket = (tree_.root() / "runtime.sock").string();
     server_ = std::make_unique<testing::RawServer>(socket, methods);
-    client_ = std::make_unique<RuntimeClient>(*rpc::Dial(socket), std::chrono::seconds(20));
+    client_ =
+        std::make_unique<RuntimeClient>(*service::Client::Dial(socket), std::chrono::seconds(20));
   }
 
   Result<RuntimeListing> List() {

@@ -7,9 +7,9 @@
 
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
-#include "rpc/client_call.h"
 #include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
+#include "simulator/client_call.h"
 #include "simulator/runtime_command.h"
 
 namespace alignd::simulator {
@@ -35,8 +35,8 @@ class EmbeddedRuntimeTest : public ::testing::Test {
   grpc::Status Call(const std::string& method, const google::protobuf::Message& request,
                     google::protobuf::Message& response) {
     grpc::ClientContext context;
-    return rpc::CallUnaryAndWait(channel_, &context, "/runtime.v1.RuntimeService/" + method,
-                                 request, &response);
+    return simulator::CallUnaryAndWait(channel_, &context, "/runtime.v1.RuntimeService/" + method,
+                                       request, &response);
   }
 
   std::string RunSandbox() {

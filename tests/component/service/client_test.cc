@@ -1,4 +1,4 @@
-#include "rpc/client_call.h"
+#include "service/client.h"
 
 #include <gtest/gtest.h>
 
@@ -8,14 +8,13 @@
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
-#include "rpc/unix_socket.h"
 
-namespace alignd::rpc {
+namespace alignd::service {
 namespace {
 
 constexpr char kMethod[] = "/v1beta1.DevicePlugin/Allocate";
 
-class ClientCall : public ::testing::Test {
+class ClientAnswer : public ::testing::Test {
  protected:
   // Of a server that answers with these bytes; nullopt: with none.
   grpc::Status Call(const std::optional<std::string>& answer, const grpc::Status& status = {}) {
@@ -31,8 +30,8 @@ class ClientCall : public ::testing::Test {
     v1beta1::AllocateRequest request;
     request.add_container_requests()->add_devices_ids("gpu-0");
     response_.Clear();
-    grpc::ClientContext context;
-    grpc::Status ended = CallUnaryAndWait(*Dial(socket), &context, kMethod, request, &response_);
+    ClientCall call;
+    grpc::Status ended = (*Client::Dial(socket))->CallAndWait(call, kMethod, request, response_);
     EXPECT_EQ(asked_, request.SerializeAsString());
     return ended;
   }
@@ -42,7 +41,7 @@ class ClientCall : public ::testing::Test {
   v1beta1::AllocateResponse response_;
 };
 
-TEST_F(ClientCall, ReturnsTheAnswer) {
+TEST_F(ClientAnswer, ReturnsTheAnswer) {
   v1beta1::AllocateResponse answer;
   (*answer.add_container_responses()->mutable_envs())["VISIBLE"] = "gpu-0";
   EXPECT_TRUE(Call(answer.SerializeAsString()).ok());
@@ -50,7 +49,7 @@ TEST_F(ClientCall, ReturnsTheAnswer) {
 }
 
 // Two bytes for a part of a list become hundreds: a plugin's answer of 16 MiB took gigabytes.
-TEST_F(ClientCall, AnswerOfTooManyPartsIsAnError) {
+TEST_F(ClientAnswer, AnswerOfTooManyPartsIsAnError) {
   std::string parts;
   while (parts.size() < 8 << 20) parts += std::string("\x0a\0", 2);
   const grpc::Status status = Call(parts);
@@ -59,35 +58,35 @@ TEST_F(ClientCall, AnswerOfTooManyPartsIsAnError) {
   EXPECT_EQ(response_.container_responses_size(), 0);
 }
 
-TEST_F(ClientCall, TakesNoBytesForAnEmptyMessage) {
+TEST_F(ClientAnswer, TakesNoBytesForAnEmptyMessage) {
   EXPECT_TRUE(Call("").ok());
   EXPECT_EQ(response_.container_responses_size(), 0);
 }
 
-TEST_F(ClientCall, AnswerThatCannotBeDecodedIsAnError) {
+TEST_F(ClientAnswer, AnswerThatCannotBeDecodedIsAnError) {
   const grpc::Status status = Call("\x0a\x05\xff\xff\xff\xff\xff");
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_EQ(status.error_message(),
             "7 bytes (0a 05 ff ff ff ff ff) cannot be decoded as v1beta1.AllocateResponse");
 }
 
-TEST_F(ClientCall, ShowsNoMoreThanTheBeginningOfALongAnswer) {
+TEST_F(ClientAnswer, ShowsNoMoreThanTheBeginningOfALongAnswer) {
   EXPECT_EQ(Call(std::string(1000, '\x07')).error_message(),
             "1000 bytes (07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 ...) cannot be decoded as "
             "v1beta1.AllocateResponse");
 }
 
-TEST_F(ClientCall, SuccessWithoutAMessageIsAnError) {
+TEST_F(ClientAnswer, SuccessWithoutAMessageIsAnError) {
   const grpc::Status status = Call(std::nullopt);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_EQ(status.error_message(), "success without an answer");
 }
 
-TEST_F(ClientCall, HandsOnThePeersStatus) {
+TEST_F(ClientAnswer, HandsOnThePeersStatus) {
   const grpc::Status status = Call(std::nullopt, {grpc::StatusCode::NOT_FOUND, "no such device"});
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(status.error_message(), "no such device");
 }
 
 }  // namespace
-}  // namespace alignd::rpc
+}  // namespace alignd::service

@@ -1,4 +1,4 @@
-#include "proxy/runtime_connection.h"
+#include "proxy/client_connection.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,15 +11,15 @@
 namespace alignd::proxy {
 namespace {
 
-constexpr char kRemedy[] = "start the runtime, or see in its log why it does not answer";
+constexpr char kRemedy[] = "start that program, or see in its log why it does not answer";
 
 }  // namespace
 
-void RuntimeConnection::Take(Taker taker) {
+void ClientConnection::Take(Taker taker) {
   if (current_ == nullptr) {
     const Result<Done> connected = Connect();
     if (!connected.ok()) {
-      taker(connected.error().In("the runtime at " + path_));
+      taker(connected.error().In(name_));
       return;
     }
   }
@@ -30,14 +30,14 @@ void RuntimeConnection::Take(Taker taker) {
   }
 }
 
-Result<Done> RuntimeConnection::Connect() {
+Result<Done> ClientConnection::Connect() {
   host::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::ranges::copy(path_, address.sun_path);
   if (socket.fd() < 0 ||
       connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    // EAGAIN: the runtime's queue of connections is full.
+    // EAGAIN: the server's queue of connections is full.
     return Error{ErrorCode::kUnavailable, std::generic_category().message(errno), kRemedy}.In(
         "connect");
   }
@@ -71,29 +71,29 @@ Result<Done> RuntimeConnection::Connect() {
   return Done{};
 }
 
-void RuntimeConnection::Retire(Session& session) {
+void ClientConnection::Retire(Session& session) {
   if (current_.get() != &session) return;
   serves_ = false;
   session.Drain();
   old_.push_back(std::move(current_));
 }
 
-void RuntimeConnection::Settle(const Result<Session*>& outcome) {
+void ClientConnection::Settle(const Result<Session*>& outcome) {
   for (const Taker& taker : std::exchange(takers_, {})) taker(outcome);
 }
 
-void RuntimeConnection::Forget(const Session* session, const std::string& why) {
+void ClientConnection::Forget(const Session* session, const std::string& why) {
   const bool was_old =
       std::erase_if(old_, [session](const auto& old) { return old.get() == session; }) > 0;
-  if (was_old && lost_) lost_();  // an orderly stop of a runtime begins with GOAWAY
+  if (was_old && lost_) lost_();  // a server's orderly stop begins with GOAWAY
   if (current_.get() != session) return;
   const std::unique_ptr<Session> gone = std::move(current_);
   serves_ = false;
-  Settle(Error{ErrorCode::kUnavailable, why, kRemedy}.In("the runtime at " + path_));
+  Settle(Error{ErrorCode::kUnavailable, why, kRemedy}.In(name_));
   if (lost_) lost_();
 }
 
-void RuntimeConnection::Close() {
+void ClientConnection::Close() {
   for (const auto& session : old_) session->Close();
   if (current_ != nullptr) current_->Close();
 }
