@@ -276,9 +276,10 @@ void FindClaimedOfPod(const HandlerContext& context, Pod pod,
                       const std::set<std::string>& containers,
                       std::function<void(Result<Pod>)> done) {
   const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
+  // As the resize is decided: a pod without an assignment has its own policies only by then.
+  const admission::NodeState state = admission::WithPoliciesOf(context.node, snapshot->state, pod);
   const TopologyManagerPolicy policy =
-      admission::TopologyOf(context.node,
-                            admission::OwnPolicy(context.node, snapshot->state, pod.uid))
+      admission::TopologyOf(context.node, admission::OwnPolicy(context.node, state, pod.uid))
           .kind();
   if (context.claimed_devices == nullptr || policy == TopologyManagerPolicy::kNone) {
     return done(std::move(pod));
