@@ -497,6 +497,22 @@ TEST(PlannedNode, MissesNoShareOfARunningPodOfASandboxedRuntime) {
   EXPECT_EQ(outcome_beside("runc"), Outcome::kUndecided);
 }
 
+// It runs since before the node followed its label: the node goes on running it.
+TEST(PlannedNode, TakesARunningPodThatLacksTheCpusOfItsLabelAsItRuns) {
+  KubeletConfig config = PlanConfig();
+  config.pod_policies = {PodPolicy::kQosClass};
+  PlannedPod labelled = Shared("a", "4500m");
+  ReadSharingLabel(kQosClassLabel, "LSR", labelled.pod.policies.sharing);
+  PlannedNode node = MakePlanned(PlanInput(), config);
+  const Result<Done> added = node.AddRunning(labelled);
+  ASSERT_TRUE(added.ok()) << added.error().Text();
+  EXPECT_EQ(*Find(node.requested().by_pod().at("a"), "cpu"), Quantity::Parse("4500m").value());
+  EXPECT_EQ(TextOf(node.Ask(Requesting("x", {{"cpu", "20"}, {"memory", "1Gi"}}))), "fits");
+  // A new one is refused.
+  labelled.pod.uid = labelled.pod.name = "b";
+  EXPECT_EQ(node.Ask(labelled).outcome, Outcome::kRefused);
+}
+
 TEST(PlannedNode, RefusesAFileOfSharesThatDoesNotFit) {
   KubeletConfig config = PlanConfig();
   config.pod_policies = {PodPolicy::kSharedNumaNode};
