@@ -321,8 +321,8 @@ TEST(PlannedNode, NotesLabelsOfTheNodeThatSaySomethingElse) {
   EXPECT_EQ(notes({{domain + "numa-topology-policy", "Restricted"}}, config),
             std::vector<std::string>{
                 "Koordinator's scheduler goes by label node.koordinator.sh/numa-topology-policy="
-                "Restricted of the node, and alignd by topologyManagerPolicy single-numa-node: it "
-                "can choose this node for a pod that alignd refuses"});
+                "Restricted of the node, and alignd by topologyManagerPolicy single-numa-node: "
+                "the two can decide differently"});
   config.numa_allocate_strategy = NumaAllocateStrategy::kNone;
   config.cpu_manager_policy_options.clear();
   EXPECT_EQ(notes({{domain + "numa-allocate-strategy", "MostAllocated"},
