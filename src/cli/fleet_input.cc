@@ -270,9 +270,8 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
       placement::ExpandPods(parts.running, std::nullopt);
   if (!pods.ok()) return host::ContentError(pods.error(), directory);
   node.running = *std::move(pods);
-  if (node.input.object) {
-    placement::KeepPodsOfNode(node.input.object->name, node.running, node.input.notes);
-  }
+  const Result<Done> kept = placement::KeepOwnPods(node);
+  if (!kept.ok()) return host::ContentError(kept.error(), directory);
   return node;
 }
 

@@ -195,7 +195,7 @@ Result<std::vector<placement::PlannedPod>> ReadRunningPods(const std::vector<std
   if (!manifests.ok()) return manifests.error();
   Result<std::vector<placement::PlannedPod>> pods = placement::ExpandPods(*manifests, std::nullopt);
   if (!pods.ok()) return pods;
-  if (input.object) {
+  if (input.object && !input.object->name.empty()) {
     placement::KeepPodsOfNode(input.object->name, *pods, input.notes);
     return pods;
   }

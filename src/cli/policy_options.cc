@@ -29,8 +29,7 @@ void AddPolicyOptions(CLI::App& command, placement::PolicyFlags& flags) {
             flags.shared_pool_handlers.emplace(names.begin(), names.end()).erase("");
           },
           "The same flag for sharedPoolHandlers: runtime handlers whose containers get no "
-          "exclusive "
-          "CPUs and no pinned memory; separated by commas; empty: none")
+          "exclusive CPUs and no pinned memory; separated by commas; empty: none")
       ->type_name("NAMES")
       ->delimiter(',')
       ->check([](const std::string& name) {

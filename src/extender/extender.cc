@@ -156,7 +156,9 @@ std::vector<Extender::Candidate> Extender::CandidatesOf(Shape& shape,
     if (why.empty()) {
       candidates.push_back({.position = i, .seat = &seat});
     } else {
-      if (!seat.blocked.empty() && !filtered.waits) {
+      // What is refused without the kept pods, they do not cause.
+      if (!seat.blocked.empty() && !filtered.waits &&
+          AskedOf(shape, seat.base).answer->outcome == Outcome::kFits) {
         filtered.waits = WaitsFor(seat, names[i], why, now);
       }
       filtered.unresolvable[names[i]] = std::move(why);

@@ -270,7 +270,7 @@ class HttpExtender final : public ExtenderServer {
       std::this_thread::sleep_for(settle_);
       filtered = extender_.Filter(request->pod, request->names, ServerClock::now());
     }
-    if (filtered.ok() && filtered->waits) filtered = *filtered->waits;
+    if (filtered.ok() && filtered->waits) return FilterError(*filtered->waits);
     if (!filtered.ok()) {
       outcome = CallOutcome::kNoNodes;
       return FilterError(filtered.error());

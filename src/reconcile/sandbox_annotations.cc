@@ -15,9 +15,9 @@ using host::Escaped;
 
 PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   PodPolicies read;
+  PodPolicies status;  // only what it has that is not supported
   for (const auto& [name, value] : sandbox.annotations()) {
-    if (name == kResourceStatusAnnotation) continue;
-    ReadPodPolicies(Escaped(name), value, read);
+    ReadPodPolicies(Escaped(name), value, name == kResourceStatusAnnotation ? status : read);
   }
   PodPolicies policies;
   policies.numa_topology = read.numa_topology;
@@ -25,6 +25,7 @@ PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   policies.preferred_bind = read.preferred_bind;
   policies.exclusive = read.exclusive;
   policies.unsupported = std::move(read.unsupported);
+  policies.unsupported.merge(status.unsupported);
   policies.sharing = std::move(read.sharing);
   policies.shared_on_one_node = read.shared_on_one_node;
   for (const auto& [name, value] : sandbox.labels()) {

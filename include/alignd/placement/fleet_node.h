@@ -43,6 +43,9 @@ struct FleetNode {
 // UseFiles is still to be called. Errors: kInvalidArgument with the place of the fault.
 Result<FleetNode> ReadFleetNode(std::string_view json, const std::string& config);
 
+// Leaves out of FleetNode::running the pods that are bound to other nodes, with a note, if the Node
+// object has the name of the node. Errors: kInvalidArgument: it is of another node.
+Result<Done> KeepOwnPods(FleetNode& node);
 // Leaves out the pods that are bound to other nodes than `name`, with a note.
 void KeepPodsOfNode(const std::string& name, std::vector<PlannedPod>& pods,
                     std::vector<std::string>& notes);

@@ -42,8 +42,8 @@ bool EndsBeforeOthers(const Node& node, const Pod& pod, const Container& contain
   if (!pod.is_complete || container.kind != ContainerKind::kInit || !node.cpu) return false;
   int64_t millis = 0;
   for (const Container& other : pod.containers) {
-    if (other.kind == ContainerKind::kInit) continue;
-    millis += ExclusiveCpuCount(pod, other) * cpumanager::kMillisPerCpu;
+    if (other.kind == ContainerKind::kInit || ExclusiveCpuCount(pod, other) == 0) continue;
+    millis += ShareOf(other).millis;  // bounded: no sum overflows
   }
   return ShareOf(container).millis <= millis;
 }
@@ -186,7 +186,16 @@ void DescribeSharing(const Node& node, const Pod& pod, std::vector<std::string>&
   } else if (!sharing.label_fault.empty()) {
     texts.push_back(sharing.label_fault);
   } else {
-    texts.push_back(LabelText(pod) + (LabelShares(sharing) == true ? ": shared CPUs" : ""));
+    std::string followed = LabelShares(sharing) == true ? ": shared CPUs" : "";
+    const std::string names = NamesWhere(pod, [&](const Container& one) {
+      return MustHaveExclusiveCpus(node, pod) && !RequestsCpus(node, pod, one) &&
+             ShareOf(one).millis > 0 && EndsBeforeOthers(node, pod, one);
+    });
+    if (!names.empty()) {
+      followed +=
+          ": shared CPUs for " + names + ", which a node refuses that knows the pod from CRI alone";
+    }
+    texts.push_back(LabelText(pod) + followed);
   }
 }
 

@@ -69,10 +69,7 @@ Result<Done> ReadRunning(const View& top, FleetNode& node) {
   Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
   if (!pods.ok()) return pods.error().In("running");
   node.running = *std::move(pods);
-  if (node.input.object) {
-    KeepPodsOfNode(node.input.object->name, node.running, node.input.notes);
-  }
-  return Done{};
+  return KeepOwnPods(node);
 }
 
 Result<Done> ReadFiles(const View& top, FleetNode& node) {
@@ -114,6 +111,17 @@ void KeepPodsOfNode(const std::string& name, std::vector<PlannedPod>& pods,
   notes.push_back("of the pods that run, " + std::to_string(others) +
                   " are left out: they are bound to other nodes; " + std::to_string(pods.size()) +
                   " are on node " + name);
+}
+
+Result<Done> KeepOwnPods(FleetNode& node) {
+  const std::string name = node.input.object ? node.input.object->name : std::string();
+  if (name.empty()) return Done{};
+  if (name != node.name) {
+    return BadNode("the Node object is of node " + name,
+                   "give the Node object of node " + node.name + ", or name the node as it is");
+  }
+  KeepPodsOfNode(name, node.running, node.input.notes);
+  return Done{};
 }
 
 Result<Done> CheckNodeName(const std::string& name) {

@@ -122,7 +122,7 @@ void NoteLabels(const NodeObject& object, const KubeletConfig& config,
     }
     notes.push_back("Koordinator's scheduler goes by label " + label->first + "=" + label->second +
                     " of the node, and alignd by " + one.decides +
-                    ": it can choose this node for a pod that alignd refuses");
+                    ": the two can decide differently");
   }
 }
 

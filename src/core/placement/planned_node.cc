@@ -7,8 +7,8 @@
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/pod_requests.h"
-#include "core/admission/own_defaults.h"
 #include "core/placement/node_object.h"
+#include "core/placement/running_pod.h"
 
 namespace alignd::placement {
 namespace {
@@ -284,6 +284,8 @@ void PlannedNode::CountRunning(const PlannedPod& pod) {
 
 void PlannedNode::AddArriving(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
+  // The node refuses it, and it can stay bound for ever.
+  if (IsRefusedByLabel(node(), state(), pod)) return Count(pod.pod, requests);
   bool is_known = UndecidedItself(pod, requests).empty() && undecided_.empty();
   if (is_known) {
     Verdict verdict = TryKubelet(pod);
@@ -354,18 +356,13 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
     return Error{ErrorCode::kInvalidArgument, name + Joined(pod.undecided),
                  "or give the pod as the API server has it"};
   }
-  PlannedPod known = pod;
+  PlannedPod known = AsItRuns(node(), state(), pod);
   if (has_shares_ && why_lacks_shares_.empty()) {
     why_lacks_shares_ =
-        WhyLackShareOf(admission::OnThisNode(node(), PodOn(node().config, pod)), node(), state());
+        WhyLackShareOf(admission::OnThisNode(node(), PodOn(node().config, known)), node(), state());
   }
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
-  if (!UnknownShares(pod).empty()) {
-    known.pod.policies.shared_on_one_node = false;
-    known.pod = admission::WithDefaults(
-        node(), std::move(known.pod),
-        [](PlacementPolicies& defaults) { defaults.shared_on_one_node = false; });
-  }
+  if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
   if (const Verdict verdict = AskKubelet(known); verdict.outcome != Outcome::kFits) {
     return Error{ErrorCode::kInvalidArgument,
                  name + verdict.refusal->reason + ": " + verdict.refusal->message,

@@ -248,6 +248,22 @@ TEST_F(DaemonPodPolicies, AnnotationsThatAreNotSupportedAreNamedUntilTheLastPodH
   EXPECT_TRUE(testing::WaitUntil([&] { return named().empty(); }));
 }
 
+// Of the annotation that a scheduler writes, only a part is not supported.
+TEST_F(DaemonPodPolicies, APartOfAnAnnotationThatIsNotSupportedIsNamed) {
+  Start(StaticConfig(""));
+  v1::PodSandboxConfig pod = PodConfig("a");
+  (*pod.mutable_annotations())["scheduling.koordinator.sh/resource-status"] =
+      R"({"cpuSharedPools":[{"socket":0,"node":0,"cpuset":"0-3"}]})";
+  RunOne(pod, Shared());
+  EXPECT_TRUE(testing::WaitUntil([this] {
+    const auto found = testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                             reconcile::ConditionType::kUnsupportedAnnotation);
+    return found.size() == 1 &&
+           found[0].message().find("scheduling.koordinator.sh/resource-status (cpuSharedPools)") !=
+               std::string::npos;
+  }));
+}
+
 // Shared CPUs in place of exclusive ones: the number of CPUs then changes without alignd.
 TEST_F(DaemonPodPolicies, AContainerThatPrefersSharedCpusStaysInTheSharedPool) {
   Start(StaticConfig("podPolicies: [prefer-shared-cpus, qosClass]\n"));

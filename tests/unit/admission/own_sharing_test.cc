@@ -142,8 +142,18 @@ TEST_F(OwnSharingTest, AnInitContainerThatEndsMayBeWithoutExclusiveCpus) {
     return ExclusiveIn(Decide(on_, pod));
   };
   EXPECT_EQ(with_first("500m", ContainerKind::kInit), "app 1-2");
+  EXPECT_EQ(DescribePodPolicy(on_, pod),
+            "label koordinator.sh/qosClass LSR: shared CPUs for first, which a node refuses that "
+            "knows the pod from CRI alone");
   EXPECT_EQ(with_first("2500m", ContainerKind::kInit), kPodPolicyError);
   EXPECT_EQ(with_first("500m", ContainerKind::kSidecar), kPodPolicyError);
+  // More CPUs than 64 bits have thousandths of: what the label says is not why it is refused.
+  for (const std::string cpus : {"10000000000000000", "9223372036854775807"}) {
+    pod.containers[0].kind = ContainerKind::kInit;
+    pod.containers[1] = App("app", {{"cpu", cpus}, {"memory", "64Mi"}});
+    EXPECT_FALSE(Decide(on_, pod).admitted());
+    EXPECT_NE(ExclusiveIn(Decide(on_, pod)), kPodPolicyError);
+  }
   // Of a pod that is not known as a whole, it can be another container.
   pod.is_complete = false;
   EXPECT_EQ(with_first("500m", ContainerKind::kInit), kPodPolicyError);

@@ -160,6 +160,7 @@ TEST(Extender, NamesTheRefusalThatOnlyKeptPodsCause) {
   extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1", {PodOf("other", "10")})}, kStart);
   EXPECT_TRUE(waits("2", {"n1"}, kStart).starts_with("PlacesKept: node n1: pod default/a was let"))
       << waits("2", {"n1"}, kStart);
+  EXPECT_EQ(waits("12", {"n1"}, kStart), "") << "the node refuses it without the kept pod, too";
 }
 
 TEST(Extender, DropsThePlacesOfDeletedPodsAndKeepsNoOthers) {

@@ -76,19 +76,27 @@ TEST(FleetNode, LeavesOutPodsThatAreBoundToOtherNodes) {
   };
   const std::string running =
       R"(,"running":[)" + pod("a", "worker") + "," + pod("b", "w1") + "," + pod("c", "w2") + "]";
-  const Result<PlannedNode> node = PlannedOf(FleetNodeText(
-      R"(,"object":{"kind":"Node","metadata":{"name":"worker"},"status":{"allocatable":)"
-      R"({"cpu":"30","memory":"9Gi","pods":"5"}}})" +
-      running));
+  const auto text_with = [&running](const std::string& metadata) {
+    return FleetNodeText(R"(,"object":{"kind":"Node","metadata":)" + metadata +
+                         R"(,"status":{"allocatable":{"cpu":"30","memory":"9Gi","pods":"5"}}})" +
+                         running);
+  };
+  const Result<PlannedNode> node = PlannedOf(text_with(R"({"name":"w1"})"));
   ASSERT_TRUE(node.ok()) << node.error().Text();
   EXPECT_EQ(node->requested().total().at("cpu"), Quantity(3));
   EXPECT_EQ(node->notes(), std::vector<std::string>{
                                "of the pods that run, 2 are left out: they are bound to other "
-                               "nodes; 1 are on node worker"});
-  // Without a Node object, the name of the node is not known.
-  const Result<PlannedNode> all = PlannedOf(FleetNodeText(running));
-  ASSERT_TRUE(all.ok()) << all.error().Text();
-  EXPECT_EQ(all->requested().total().at("cpu"), Quantity(9));
+                               "nodes; 1 are on node w1"});
+  // Without a Node object or its name, the name of the node in the cluster is not known.
+  for (const std::string& text : {FleetNodeText(running), text_with("{}")}) {
+    const Result<PlannedNode> all = PlannedOf(text);
+    ASSERT_TRUE(all.ok()) << all.error().Text();
+    EXPECT_EQ(all->requested().total().at("cpu"), Quantity(9));
+  }
+  // The pods of the node would be left out, all of them.
+  EXPECT_EQ(ErrorOf(text_with(R"({"name":"w2"})")),
+            "node w1: the Node object is of node w2; give the Node object of node w1, or name the "
+            "node as it is");
 }
 
 TEST(FleetNode, HasDevices) {

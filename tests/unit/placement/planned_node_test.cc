@@ -321,8 +321,8 @@ TEST(PlannedNode, NotesLabelsOfTheNodeThatSaySomethingElse) {
   EXPECT_EQ(notes({{domain + "numa-topology-policy", "Restricted"}}, config),
             std::vector<std::string>{
                 "Koordinator's scheduler goes by label node.koordinator.sh/numa-topology-policy="
-                "Restricted of the node, and alignd by topologyManagerPolicy single-numa-node: it "
-                "can choose this node for a pod that alignd refuses"});
+                "Restricted of the node, and alignd by topologyManagerPolicy single-numa-node: "
+                "the two can decide differently"});
   config.numa_allocate_strategy = NumaAllocateStrategy::kNone;
   config.cpu_manager_policy_options.clear();
   EXPECT_EQ(notes({{domain + "numa-allocate-strategy", "MostAllocated"},
@@ -495,6 +495,22 @@ TEST(PlannedNode, MissesNoShareOfARunningPodOfASandboxedRuntime) {
   };
   EXPECT_EQ(outcome_beside("kata-qemu"), Outcome::kFits);
   EXPECT_EQ(outcome_beside("runc"), Outcome::kUndecided);
+}
+
+// It runs since before the node followed its label: the node goes on running it.
+TEST(PlannedNode, TakesARunningPodThatLacksTheCpusOfItsLabelAsItRuns) {
+  KubeletConfig config = PlanConfig();
+  config.pod_policies = {PodPolicy::kQosClass};
+  PlannedPod labelled = Shared("a", "4500m");
+  ReadSharingLabel(kQosClassLabel, "LSR", labelled.pod.policies.sharing);
+  PlannedNode node = MakePlanned(PlanInput(), config);
+  const Result<Done> added = node.AddRunning(labelled);
+  ASSERT_TRUE(added.ok()) << added.error().Text();
+  EXPECT_EQ(*Find(node.requested().by_pod().at("a"), "cpu"), Quantity::Parse("4500m").value());
+  EXPECT_EQ(TextOf(node.Ask(Requesting("x", {{"cpu", "20"}, {"memory", "1Gi"}}))), "fits");
+  // A new one is refused.
+  labelled.pod.uid = labelled.pod.name = "b";
+  EXPECT_EQ(node.Ask(labelled).outcome, Outcome::kRefused);
 }
 
 TEST(PlannedNode, RefusesAFileOfSharesThatDoesNotFit) {

@@ -71,6 +71,28 @@ TEST(TopologyPods, APodThatCrashesAgainAndAgainIsCounted) {
   EXPECT_TRUE(HasPart(asked({"b"}, {sidecar}), "a container of pod default/b does not run"));
 }
 
+// The node refuses it again and again, so that the object never has it.
+TEST(TopologyPods, APodThatItsLabelKeepsFromStartingIsCounted) {
+  const std::string config =
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":)"
+      R"("single-numa-node","podPolicies":["qosClass"]})";
+  const auto asked = [&](const Json& resources, const std::string& amount) {
+    Json labelled = BoundJson("b", "Pending");
+    labelled["metadata"]["labels"]["koordinator.sh/qosClass"] = "LSR";
+    labelled["spec"]["containers"][0]["resources"] = resources;
+    Json object = ForeignObject();
+    SetFingerprint({"a"}, object);
+    return ObjectAnswer(
+        NodeFromObjects({object, NodeJsonOf("w1"), BoundJson("a"), labelled}, config),
+        {{"cpu", amount}, {"memory", "1Gi"}});
+  };
+  const Json burstable = {{"requests", {{"cpu", "4"}}}};
+  EXPECT_EQ(asked(burstable, "10"), "fits");
+  EXPECT_TRUE(HasPart(asked(burstable, "12"), "Insufficient cpu")) << asked(burstable, "12");
+  const Json fraction = {{"limits", {{"cpu", "500m"}, {"memory", "1Gi"}}}};
+  EXPECT_EQ(asked(fraction, "10"), "fits");
+}
+
 // What it is assigned when it starts again can be missing in the object.
 TEST(TopologyPods, APodWithCpusOfItsOwnThatCrashesIsUndecided) {
   for (const bool is_in : {true, false}) {
