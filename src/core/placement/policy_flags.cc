@@ -13,8 +13,8 @@ using ConfigJson = nlohmann::json;
 void LetNoneChoose(ConfigJson& config) {
   const auto entries = config.find("namespacePolicies");
   if (entries == config.end() || !entries->is_array()) return;
-  const ConfigJson none = "none";
-  const bool has_policy = config.value("topologyManagerPolicy", none) != none;
+  const ConfigJson policy = config.value("topologyManagerPolicy", ConfigJson("none"));
+  const bool has_policy = policy != "none" && policy != "" && !policy.is_null();
   for (ConfigJson& entry : *entries) {
     const auto list = entry.is_object() ? entry.find("podPolicies") : entry.end();
     if (list == entry.end() || !list->is_array()) continue;

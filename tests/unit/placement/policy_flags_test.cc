@@ -32,7 +32,9 @@ TEST(PolicyFlags, StandInPlaceOfFields) {
   EXPECT_EQ(config.pod_policies, std::set<PodPolicy>{PodPolicy::kResourceStatus});
   EXPECT_EQ(PodPoliciesFor(config, "c"), std::set<PodPolicy>{PodPolicy::kQosClass});
   EXPECT_EQ(config.shared_pool_handlers.names(), std::set<std::string>{"own-*"});
-  EXPECT_TRUE(With("{}", {.shared_pool_handlers = std::set<std::string>()}).shared_pool_handlers.names().empty());
+  EXPECT_TRUE(With("{}", {.shared_pool_handlers = std::set<std::string>()})
+                  .shared_pool_handlers.names()
+                  .empty());
   EXPECT_EQ(*WithFlags(kChoosing, {}), kChoosing);
   EXPECT_EQ(*WithFlags("", flags), "");
   EXPECT_FALSE(WithFlags("[]", flags).ok());
@@ -41,13 +43,13 @@ TEST(PolicyFlags, StandInPlaceOfFields) {
 
 TEST(PolicyFlags, LetNoPodsChooseAsTheDaemonDoes) {
   const PolicyFlags off = {.pod_policies = std::set<PodPolicy>(), .shared_pool_handlers = {}};
-  for (const std::string policy : {"none", "restricted"}) {
+  for (const std::string policy : {R"("none")", R"("")", "null", R"("restricted")"}) {
     std::string text = kChoosing;
-    text.replace(0, 1, R"({"topologyManagerPolicy": ")" + policy + "\",");
+    text.replace(0, 1, R"({"topologyManagerPolicy": )" + policy + ",");
     KubeletConfig expected = *ParseKubeletConfig(text);
     LetNoPodsChoose(expected);
     EXPECT_EQ(With(text, off), expected) << policy;
-    EXPECT_EQ(DefaultPoliciesFor(expected, "a").keeps_numa_apart, policy == "restricted");
+    EXPECT_EQ(DefaultPoliciesFor(expected, "a").keeps_numa_apart, policy == R"("restricted")");
   }
   // Nor is what is refused later changed here.
   EXPECT_EQ(*WithFlags(R"({"namespacePolicies":[1,{"podPolicies":2}],"podPolicies":3})", off),
