@@ -42,7 +42,7 @@ class ClientCall {
     bool waits_for_peer = false;
   };
 
-  ClientCall() = default;
+  ClientCall() : ClientCall(Options()) {}
   explicit ClientCall(Options options) : options_(options) {}
   ClientCall(const ClientCall&) = delete;
   ClientCall& operator=(const ClientCall&) = delete;

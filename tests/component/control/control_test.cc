@@ -411,7 +411,7 @@ TEST_F(ControlTest, SaysWhatWouldLetARefusedPodFit) {
   EXPECT_LT(reduce, end) << why.out;
   EXPECT_NE(why.out.find("  end-pods: end pod default/large (CPUs "), std::string::npos) << why.out;
   const testing::Printed unknown = Alignctl({"why-not", "absent", "--socket", socket()});
-  EXPECT_EQ(unknown.status, cli::kFailure);
+  EXPECT_EQ(unknown.status, cli::kBadInput);
   EXPECT_NE(unknown.err.find("no pod absent was refused"), std::string::npos) << unknown.err;
   ASSERT_TRUE(world.Release("small").ok());
   const testing::Printed now = Alignctl({"why-not", "late", "--socket", socket()});
@@ -446,7 +446,7 @@ TEST_F(ControlTest, ANameOfSeveralPodsIsAnError) {
   ASSERT_FALSE(AllocatedOf(world.Admit(first)));
   ASSERT_FALSE(AllocatedOf(world.Admit(second)));
   const testing::Printed why = Alignctl({"why-not", "web", "--socket", socket()});
-  EXPECT_EQ(why.status, cli::kFailure);
+  EXPECT_EQ(why.status, cli::kBadInput);
   EXPECT_NE(why.err.find("several pods: default/web, other/web"), std::string::npos) << why.err;
   Pod huge = AppPod("huge", 99);
   while (huge.containers.size() < 100) {
@@ -475,7 +475,7 @@ TEST_F(ControlTest, AManifestThatIsNoPodIsNamed) {
   const std::filesystem::path file = world.tree.root() / "bad.yaml";
   std::ofstream(file) << "garbage\n";
   const testing::Printed why = Alignctl({"why-not", "-f", file.string(), "--socket", socket()});
-  EXPECT_EQ(why.status, cli::kFailure);
+  EXPECT_EQ(why.status, cli::kBadInput);
   EXPECT_TRUE(why.err.starts_with("alignctl: " + file.string() + ": ")) << why.err;
   EXPECT_TRUE(why.err.ends_with("; correct the file, or name another one\n")) << why.err;
 }
