@@ -99,8 +99,8 @@ void AddOptions(CLI::App& app, Values& values) {
       ->delimiter(',');
   app.add_option_function<std::vector<std::string>>(
          "--shared-pool-handlers",
-         [&options](const std::vector<std::string>& names) {
-           options.shared_pool_handlers.emplace(names.begin(), names.end()).erase("");
+         [&chosen = options](const std::vector<std::string>& names) {
+           chosen.shared_pool_handlers.emplace(names.begin(), names.end()).erase("");
          },
          "Runtime handlers (RuntimeClasses' handler) whose containers do not run in cgroups "
          "of their own, and therefore get no exclusive CPUs and no pinned memory; a * at "
