@@ -246,9 +246,10 @@ Extender::Answer Extender::AnswerOfSeat(Shape& shape, const Seat& seat) {
 
 std::optional<Error> Extender::WaitsFor(const Seat& seat, const std::string& name,
                                         const std::string& cause, Clock::time_point now) const {
-  const bool has_young = std::ranges::any_of(seat.pods, [&](const std::string& uid) {
-    return now - kept_.at(uid).since < settings_.keep_for + kUntilShown;
-  });
+  const bool has_young =
+      std::ranges::any_of(seat.pods, [&](const std::string& uid) REQUIRES(mutex_) {
+        return now - kept_.at(uid).since < settings_.keep_for + kUntilShown;
+      });
   if (!has_young) return std::nullopt;
   return Error{ErrorCode::kUnavailable, "PlacesKept: node " + name + ": " + cause,
                "wait until the node shows the pods that were let through, or their places are "

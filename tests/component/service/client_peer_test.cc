@@ -119,7 +119,7 @@ class ClientOfAPeer : public ::testing::Test {
 TEST_F(ClientOfAPeer, GetsAnswersOfAnyLength) {
   Serve();
   EXPECT_FALSE(client_->HasConnected());
-  for (const size_t size : {0, 1, 20'000, 60'000}) {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{20'000}, size_t{60'000}}) {
     EXPECT_TRUE(Ask(kEcho, std::string(size, 'x')).ok()) << size;
   }
   EXPECT_TRUE(client_->HasConnected());
