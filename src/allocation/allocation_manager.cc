@@ -362,4 +362,18 @@ void AllocationManager::EndWaits() {
   held_.Answer(AligndStops());
 }
 
+// --- What requests have shown.
+
+std::set<std::string> AllocationManager::InitContainers(const std::string& pod_uid) const {
+  return notes_.InitContainers(pod_uid);
+}
+
+std::optional<bool> AllocationManager::HasPodLevelResources(const std::string& pod_uid) const {
+  return notes_.HasPodLevelResources(pod_uid);
+}
+
+std::optional<bool> AllocationManager::AnnotatedPodLevel(const std::string& pod_uid) const {
+  return notes_.AnnotatedPodLevel(pod_uid);
+}
+
 }  // namespace alignd::allocation

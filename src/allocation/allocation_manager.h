@@ -58,9 +58,8 @@ class AllocationManager final : public InventorySink {
   // `initial` comes from CheckpointStore::Load. The references outlive this object, and so does
   // `boot`, if given: after a reboot, containers then wait for the plugins of their devices.
   // `not_devices`: extended resources that no device plugin serves. Containers that request them do
-  // not wait for one. `events` gets what happens. `resizes`: those of exclusive CPUs
-  // that are not refused. `waiting`: the queue of pods that do not fit now; nullopt: they are
-  // refused at once.
+  // not wait for one. `events` gets what happens. `resizes`: those of exclusive CPUs that are not
+  // refused. `waiting`: the queue of pods that do not fit now; nullopt: they are refused at once.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, KubeletAllocation& kubelet = NoKubeletAllocation(),
                     BootRecord* boot = nullptr, std::set<std::string> not_devices = {},
@@ -188,16 +187,10 @@ class AllocationManager final : public InventorySink {
   const PendingPods& pending_pods() const { return pending_pods_; }
 
   // As PodNotes, as far as requests since the start have shown the pod. Thread-safe.
-  std::set<std::string> InitContainers(const std::string& pod_uid) const {
-    return notes_.InitContainers(pod_uid);
-  }
+  std::set<std::string> InitContainers(const std::string& pod_uid) const;
   // Noted only with the feature gate PodLevelResourceManagers.
-  std::optional<bool> HasPodLevelResources(const std::string& pod_uid) const {
-    return notes_.HasPodLevelResources(pod_uid);
-  }
-  std::optional<bool> AnnotatedPodLevel(const std::string& pod_uid) const {
-    return notes_.AnnotatedPodLevel(pod_uid);
-  }
+  std::optional<bool> HasPodLevelResources(const std::string& pod_uid) const;
+  std::optional<bool> AnnotatedPodLevel(const std::string& pod_uid) const;
 
   // What is to be done with the CFS quota of the pod's own cgroup. Thread-safe.
   PodQuota QuotaOf(const std::string& pod_uid) const;

@@ -14,6 +14,8 @@ namespace alignd::deviceplugin {
 
 namespace {
 
+constexpr char kUnhealthy[] = "; its devices are unhealthy until a plugin registers again";
+
 std::string WhyNotReached(const std::filesystem::path& socket, std::chrono::milliseconds waited) {
   std::error_code code;
   const bool is_there = std::filesystem::exists(socket, code);
@@ -213,47 +215,52 @@ void PluginRegistry::OnList(const std::string& resource, uint64_t registration,
 }
 
 void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, const Error& error) {
+  const std::optional<std::filesystem::path> socket = End(resource, registration);
+  if (!socket) return;
+  LogPlugin(resource, error.Text() + " (plugin on " + socket->string() + ")" + kUnhealthy);
+}
+
+void PluginRegistry::Deregister(const std::string& resource, uint64_t registration) {
+  if (!End(resource, registration)) return;
+  LogPlugin(resource, resource + ": device plugin removed its socket" + kUnhealthy);
+}
+
+std::optional<std::filesystem::path> PluginRegistry::End(const std::string& resource,
+                                                         uint64_t registration) {
   EndpointPtr endpoint;
   std::filesystem::path socket;
   {
     const MutexLock lock(mutex_);
     Entry* const entry = FindConnected(resource, registration);
-    if (entry == nullptr) return;
-    endpoint = Detach(resource, *entry);
+    if (entry == nullptr) return std::nullopt;
+    entry->silent_since = Clock::now();
+    entry->removed_at = *entry->silent_since + settings_.grace;
+    if (entry->announced) {
+      devicemanager::Resource unhealthy = *entry->announced;
+      for (auto& [id, device] : unhealthy.devices) device.healthy = false;
+      Announce(resource, *entry, std::move(unhealthy));
+    }
+    RemoveAt(*entry->removed_at);
+    endpoint = std::exchange(entry->endpoint, nullptr);
     socket = entry->socket;
   }
-  endpoint->Close();
-  LogPlugin(resource, error.Text() + " (plugin on " + socket.string() +
-                          "); its devices are unhealthy until a plugin registers again");
-}
-
-void PluginRegistry::Deregister(const std::string& resource, uint64_t registration) {
-  EndpointPtr endpoint;
-  {
-    const MutexLock lock(mutex_);
-    Entry* const entry = FindConnected(resource, registration);
-    if (entry == nullptr) return;
-    endpoint = Detach(resource, *entry);
-  }
-  endpoint->Close();
-  LogPlugin(resource, resource +
-                          ": device plugin removed its socket; its devices are unhealthy until a "
-                          "plugin registers again");
+  endpoint->Close();  // without the lock
+  return socket;
 }
 
 std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const {
-  std::optional<Clock::time_point> since;
-  bool has_registered = false;
+  std::optional<Clock::time_point> since = started_;
+  const char* what = ": its device plugin has not registered yet";
   {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(resource);
-    since = found == entries_.end() ? started_ : found->second.silent_since;
-    has_registered = found != entries_.end() && found->second.registration != 0;
+    if (found != entries_.end()) since = found->second.silent_since;
+    if (found != entries_.end() && found->second.registration != 0) {
+      what = ": its device plugin is disconnected";
+    }
   }
   if (!since || Clock::now() >= *since + settings_.patience) return std::nullopt;
-  return Error{ErrorCode::kUnavailable,
-               resource + (has_registered ? ": its device plugin is disconnected"
-                                          : ": its device plugin has not registered yet"),
+  return Error{ErrorCode::kUnavailable, resource + what,
                "wait: the kubelet retries the container; if this lasts, check the plugin's pod"};
 }
 
@@ -273,18 +280,6 @@ PluginRegistry::Entry* PluginRegistry::FindConnected(const std::string& resource
   if (found == entries_.end()) return nullptr;
   Entry& entry = found->second;
   return entry.registration == registration && entry.endpoint != nullptr ? &entry : nullptr;
-}
-
-PluginRegistry::EndpointPtr PluginRegistry::Detach(const std::string& resource, Entry& entry) {
-  entry.silent_since = Clock::now();
-  entry.removed_at = *entry.silent_since + settings_.grace;
-  if (entry.announced.has_value()) {
-    devicemanager::Resource unhealthy = *entry.announced;
-    for (auto& [id, device] : unhealthy.devices) device.healthy = false;
-    Announce(resource, entry, std::move(unhealthy));
-  }
-  RemoveAt(*entry.removed_at);
-  return std::exchange(entry.endpoint, nullptr);
 }
 
 void PluginRegistry::Announce(const std::string& resource, Entry& entry,

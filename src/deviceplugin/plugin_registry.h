@@ -132,8 +132,10 @@ class PluginRegistry final : public allocation::DevicePlugins {
       REQUIRES(mutex_);
   // The entry of a registration that is connected; nullptr: it has ended, or was replaced.
   Entry* FindConnected(const std::string& resource, uint64_t registration) REQUIRES(mutex_);
-  // Records that the entry's plugin has ended. The caller closes the result without the lock.
-  EndpointPtr Detach(const std::string& resource, Entry& entry) REQUIRES(mutex_);
+  // Ends a registration that is connected. The plugin's socket; nullopt: it has ended, or was
+  // replaced.
+  std::optional<std::filesystem::path> End(const std::string& resource, uint64_t registration)
+      EXCLUDES(mutex_);
   EndpointPtr Find(const std::string& resource) const EXCLUDES(mutex_);
 
   void RemoveAt(Clock::time_point time);

@@ -40,8 +40,7 @@ std::vector<std::string> FaultsOfFixedSettings(const Node& before, const Node& a
   if (has_wholes) {
     faults.push_back(
         "pods are assigned CPUs or memory as a whole (feature gate PodLevelResourceManagers), "
-        "which "
-        "only the alignd that has them keeps: let these pods end");
+        "which only the alignd that has them keeps: let these pods end");
   }
   if (gate != PodLevelResourceManagersOn(after.config)) {
     faults.push_back(
