@@ -297,10 +297,14 @@ TEST_F(DaemonClaims, BothCallsOfAResizeDecideByTheDevicesOfTheContainer) {
       StartDaemon(Policy("restricted"));
     }
     show("15", "2");
-    const std::string refused = PodStep(sandbox, 17).error_message();
-    EXPECT_NE(refused.find("Claimed devices of the container: example.com/node/gpu1"),
-              std::string::npos)
-        << refused;
+    // After the start, the runtime is asked for the names. Until then, all devices of the pod
+    // count.
+    std::string refused;
+    EXPECT_TRUE(Eventually([&] {
+      refused = PodStep(sandbox, 17).error_message();
+      return refused.find("Claimed devices of the container: example.com/node/gpu1") !=
+             std::string::npos;
+    })) << refused;
     EXPECT_EQ(ResizeTo(a, 15).error_message(), refused);
     EXPECT_EQ(CpusOf(a), "14-15");
   }
