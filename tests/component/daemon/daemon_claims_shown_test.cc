@@ -133,7 +133,7 @@ TEST_F(DaemonClaimsShown, WithThePodUntilTheRuntimeShowsTheContainer) {
   StartDaemon();
   const std::string device = "default/gpus example.com/gpu1 on 1; ";
   EXPECT_TRUE(Eventually([&] { return Pods() == "pod: " + device; })) << Pods();
-  EXPECT_EQ(Resources(), "app:; ");
+  EXPECT_TRUE(Eventually([&] { return Resources() == "app:; "; })) << Resources();
   runtime_->SetFailure("ContainerStatus", grpc::Status::OK);
   EXPECT_TRUE(Eventually([&] { return Pods() == "app: " + device; })) << Pods();
 }
