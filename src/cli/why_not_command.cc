@@ -6,7 +6,7 @@
 #include <ostream>
 #include <string>
 
-#include "alignd/pod/kubernetes_pod.h"
+#include "alignd/placement/manifest.h"
 #include "cli/output.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
@@ -44,7 +44,7 @@ Result<control::v1::WhyNotRequest> RequestOf(const WhyNotOptions& options) {
                  "remove what is no resource request, such as metadata and env"};
   }
   // As alignd does it. Its error could not name the file.
-  if (const Result<Pod> pod = ParseKubernetesPod(*json); !pod.ok()) {
+  if (const auto pod = placement::ReadOnePod(*json, ""); !pod.ok()) {
     return host::ContentError(pod.error(), options.file);
   }
   request.set_manifest(*std::move(json));
@@ -71,14 +71,17 @@ void AddWhyNotCommand(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
       "why-not",
       "Show what would have to change or end for a pod to fit, smallest change first; exit status "
-      "0: it fits now, 1: it does not, 2: POD or FILE is not known or cannot be read");
+      "0: it fits now, 1: it does not, 2: POD is not known, FILE cannot be read, the API server "
+      "refuses its pod, or what the pod needs is not known");
   CLI::Option* const pod =
       command
           ->add_option("pod", options->pod,
                        "A pod that alignd has refused: UID, name or namespace/name")
           ->type_name("POD");
   CLI::Option* const file =
-      command->add_option("-f,--file", options->file, "Instead: a Pod manifest in YAML or JSON")
+      command
+          ->add_option("-f,--file", options->file,
+                       "Instead: the manifest of a pod, or of an object with pods, in YAML or JSON")
           ->type_name("FILE")
           ->excludes(pod);
   AddSocketOption(*command, options->socket);

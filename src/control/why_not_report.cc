@@ -7,7 +7,8 @@
 
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/why_not.h"
-#include "alignd/pod/kubernetes_pod.h"
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/planned_node.h"
 #include "allocation/plugin_needs.h"
 #include "control/readable.h"
 
@@ -56,11 +57,11 @@ WantedPod KnownPod(const ReportSources& sources, const admission::NodeState& sta
 Result<WantedPod> FindWanted(const ReportSources& sources, const admission::NodeState& state,
                              const v1::WhyNotRequest& request) {
   if (!request.manifest().empty()) {
-    Result<Pod> pod = ParseKubernetesPod(request.manifest());
-    if (!pod.ok()) return pod.error();
-    if (pod->name_space.empty()) pod->name_space = "default";
-    std::set<std::string> unknown = Unregistered(sources, state, *pod);
-    return WantedPod{*std::move(pod), std::move(unknown), std::nullopt};
+    const Result<placement::PlannedPod> planned = placement::ReadOnePod(request.manifest(), "");
+    if (!planned.ok()) return planned.error();
+    Pod pod = placement::PodOn(sources.node.config, *planned);
+    std::set<std::string> unknown = Unregistered(sources, state, pod);
+    return WantedPod{std::move(pod), std::move(unknown), std::nullopt};
   }
   const std::vector<PendingPod> found = sources.allocation.pending_pods().Find(request.pod());
   if (found.empty()) {

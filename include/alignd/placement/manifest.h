@@ -43,8 +43,12 @@ struct PlannedPod {
   std::string os;  // of its containers, such as "windows"; empty: that of the node
   std::map<std::string, std::string> node_selector;
   std::vector<Toleration> tolerations;
-  // Fields that the scheduler looks at and that are not considered here: "spec.affinity";
-  // "RuntimeClass.scheduling" for that of its RuntimeClass.
+  // What an annotation states about its resources and its spec does not. A node that does not ask
+  // the kubelet's Pods API follows the annotation, or refuses the pod. Empty: both agree, or the
+  // pod is on a node already.
+  std::string annotation_conflict;
+  // Fields that the scheduler or the kubelet looks at and that are not considered here:
+  // "spec.affinity"; "RuntimeClass.scheduling" for that of its RuntimeClass.
   std::vector<std::string> not_considered;
 
   friend bool operator==(const PlannedPod&, const PlannedPod&) = default;
@@ -116,6 +120,12 @@ Result<Done> ReadManifest(std::string_view json, const std::string& file, Manife
 // or kMaxPlannedContainers of all.
 Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
                                            std::optional<int64_t> replicas);
+
+// The only pod that one JSON document states, or one pod of its only workload; as ExpandPods has
+// it, without its overhead, which no node counts. Errors: kInvalidArgument: those of ReadManifest;
+// no pod or several; what the API server refuses about the pod, another operating system than linux,
+// or why nothing can be said about the pod.
+Result<PlannedPod> ReadOnePod(std::string_view json, const std::string& file);
 
 // The maximum of `replicas`.
 inline constexpr int64_t kMaxReplicas = 10'000;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alignd/placement/manifest.h"
+#include "core/placement/faults.h"
 
 namespace alignd::placement {
 namespace {
@@ -191,6 +192,38 @@ Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
     }
   }
   return pods;
+}
+
+Result<PlannedPod> ReadOnePod(std::string_view json, const std::string& file) {
+  Manifests manifests;
+  const Result<Done> read = ReadManifest(json, file, manifests);
+  if (!read.ok()) return read.error();
+  for (Workload& workload : manifests.workloads) workload.replicas = 1;
+  Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
+  if (!pods.ok()) return pods.error();
+  if (pods->size() != 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 pods->empty() && !manifests.skipped.empty()
+                     ? manifests.skipped.front()
+                     : std::to_string(pods->size()) + " objects have pods",
+                 "give one object that has pods"};
+  }
+  PlannedPod& pod = pods->front();
+  if (!pod.faults.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the API server refuses the pod: " + Joined(pod.faults), "correct the manifest"};
+  }
+  if (!pod.os.empty() && pod.os != "linux") {
+    return Error{ErrorCode::kInvalidArgument,
+                 "spec.os.name is " + pod.os + ", and nodes have linux", "correct the manifest"};
+  }
+  // The last of its reasons. The scheduler alone counts overhead.
+  if (pod.has_unknown_overhead) pod.undecided.pop_back();
+  if (!pod.annotation_conflict.empty()) pod.undecided.push_back(pod.annotation_conflict);
+  if (!pod.undecided.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "undecided: " + Joined(pod.undecided)};
+  }
+  return std::move(pod);
 }
 
 }  // namespace alignd::placement

@@ -75,4 +75,10 @@ void CheckStringMap(const json::View& object, std::string_view key, Faults& faul
   }
 }
 
+std::string Joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
+  return all;
+}
+
 }  // namespace alignd::placement

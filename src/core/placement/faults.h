@@ -12,6 +12,9 @@
 
 namespace alignd::placement {
 
+// The texts, with "; " between them.
+std::string Joined(const std::vector<std::string>& texts);
+
 class Faults {
  public:
   // `is_accepted`: the API server, perhaps a newer one, has accepted the object.

@@ -7,6 +7,7 @@
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/pod_requests.h"
+#include "core/placement/faults.h"
 #include "core/placement/node_object.h"
 #include "core/placement/running_pod.h"
 
@@ -14,12 +15,6 @@ namespace alignd::placement {
 namespace {
 
 using UidAndName = std::pair<std::string, std::string>;
-
-std::string Joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
-  return all;
-}
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
@@ -195,6 +190,7 @@ std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
                                                       const ResourceList& requests) const {
   if (!input_->unusable.empty()) return {input_->unusable};
   std::vector<std::string> reasons = pod.undecided;
+  if (!pod.annotation_conflict.empty()) reasons.push_back(pod.annotation_conflict);
   for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
   std::string unknown = UnknownShares(pod);
   if (!unknown.empty()) reasons.push_back(std::move(unknown));

@@ -8,6 +8,7 @@
 namespace alignd::placement {
 
 bool DependsOnNumaNodes(const PlannedPod& pod) {
+  if (!pod.annotation_conflict.empty()) return true;
   if (pod.pod.policies.shared_on_one_node || !pod.pod.policies.shared_fault.empty()) return true;
   if (HasPodLevelResources(pod.pod) || QosOf(pod.pod) == QosClass::kGuaranteed) return true;
   return std::ranges::any_of(pod.pod.containers, [](const Container& container) {

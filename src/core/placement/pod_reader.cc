@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "alignd/pod/kubernetes_pod.h"
+#include "core/placement/annotation_conflict.h"
 #include "core/placement/pod_validation.h"
 #include "core/placement/resource_validation.h"
 
@@ -12,7 +13,8 @@ namespace {
 
 using json::View;
 
-// Fields of a pod's spec that the scheduler's other plugins look at.
+// Fields of a pod's spec that the scheduler's other plugins look at. (The kubelet looks at
+// sysctls.)
 constexpr auto kNotConsidered = std::to_array<std::string_view>(
     {"affinity", "nodeName", "nodeSelector", "topologySpreadConstraints"});
 
@@ -113,6 +115,11 @@ class PodReader {
     for (const std::string_view field : kNotConsidered) {
       if (HasValue(spec, field)) planned.not_considered.push_back("spec." + std::string(field));
     }
+    if (const auto context = ObjectIn(spec, "securityContext", faults_)) {
+      if (HasValue(*context, "sysctls")) {
+        planned.not_considered.emplace_back("spec.securityContext.sysctls");
+      }
+    }
     if (HasHostPort(spec, faults_)) planned.not_considered.emplace_back("spec.containers.hostPort");
   }
 
@@ -149,6 +156,14 @@ class PodReader {
     }
     Result<Pod> pod = ParseKubernetesPod(TextOf(text));
     if (!pod.ok()) return faults_.Add(pod.error());
+    const auto metadata = text.find("metadata");
+    // A pod that is on a node already is there, whatever its annotation says. If the node refuses
+    // it, it can stay for ever.
+    const bool is_bound = !workload_.pod.node_name.empty() && HasValue(object_, "metadata") &&
+                          HasValue(View(object_.value().at("metadata"), ""), "uid");
+    if (metadata != text.end() && !is_bound) {
+      workload_.pod.annotation_conflict = AnnotationConflict(View(*metadata, ""), *pod);
+    }
     // Names are given later.
     if (is_template) pod->uid = pod->name = "";
     workload_.pod.pod = *std::move(pod);

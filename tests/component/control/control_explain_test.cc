@@ -145,7 +145,7 @@ TEST_F(ControlExplain, NoChangeIsPlannedUntilTheContainersAreKnown) {
 
 TEST_F(ControlExplain, WhyNotLeavesOutResourcesThatAreNoDevices) {
   const std::string manifest =
-      R"({"metadata":{"name":"licensed","uid":"u"},"spec":{"containers":[{"name":"app","resources":)"
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"licensed","uid":"u"},"spec":{"containers":[{"name":"app","resources":)"
       R"({"limits":{"cpu":"2","memory":"1Gi","example.com/licence":"1"}}}]}})";
   EXPECT_FALSE(WhyNotFits(socket(), manifest).fits());
   const std::string other = (world.tree.root() / "other.sock").string();

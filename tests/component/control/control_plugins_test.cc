@@ -122,7 +122,7 @@ class PluginsBesideExplanations : public ::testing::Test {
     why_not_answer_ = std::async(std::launch::async, [this] {
       v1::WhyNotRequest request;
       request.set_manifest(
-          R"({"metadata":{"name":"large","uid":"u"},"spec":{"containers":[{)"
+          R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"large","uid":"u"},"spec":{"containers":[{)"
           R"("name":"app","resources":{"limits":{"cpu":"99","memory":"1Gi"}}}]}})");
       return ControlClient(socket(), 2 * kPluginPatience).WhyNot(request);
     });

@@ -229,6 +229,56 @@ TEST(Manifest, NamesTheSchedulingOfTheRuntimeClass) {
             Texts{"RuntimeClass.scheduling"});
 }
 
+// The kubelet refuses sysctls that its configuration does not allow.
+TEST(Manifest, SysctlsAreNotConsidered) {
+  EXPECT_EQ(PodsOf({PodText("{}", R"("securityContext":{"runAsUser":1},)")}).at(0).not_considered,
+            Texts{});
+  EXPECT_EQ(PodsOf({PodText("{}", R"("securityContext":{"sysctls":[{"name":"net.core.somaxconn",)"
+                                  R"("value":"1"}]},)")})
+                .at(0)
+                .not_considered,
+            Texts{"spec.securityContext.sysctls"});
+}
+
+TEST(Manifest, OnePodOfOneObject) {
+  const Result<PlannedPod> pod = ReadOnePod(PodText(R"({"limits":{"cpu":"2"}})"), "f");
+  ASSERT_TRUE(pod.ok()) << pod.error().Text();
+  EXPECT_EQ(pod->pod.name_space + "/" + pod->pod.name, "default/p");
+  const std::string deployment = ControllerText(
+      "apps/v1", "Deployment",
+      R"("replicas":0,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":)"
+      R"({"a":"b"}},"spec":{"runtimeClassName":"kata","containers":[{"name":"app","image":"i",)"
+      R"("resources":{"limits":{"cpu":"2"}}}]}})");
+  const Result<PlannedPod> replica = ReadOnePod(deployment, "f");
+  ASSERT_TRUE(replica.ok()) << replica.error().Text();
+  EXPECT_EQ(replica->pod.containers.at(0).resources.requests.at("cpu").ToString(), "2");
+  EXPECT_EQ(replica->runtime_handler, "kata");
+}
+
+TEST(Manifest, OnePodThatCannotBeDecidedAboutIsAnError) {
+  const auto error = [](const std::string& text) {
+    const Result<PlannedPod> pod = ReadOnePod(text, "f");
+    return pod.ok() ? "" : pod.error().message;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_PRED2(has, error("{"), "JSON");
+  EXPECT_PRED2(has, error(PodText(R"({"limits":{"nvidia.com/gpu":"500m"}})")),
+               "the API server refuses the pod: spec.containers[0].resources.limits");
+  EXPECT_PRED2(has, error(PodText(R"({"requests":{"cpu":"2"},"limits":{"cpu":"1"}})")),
+               "must be less than or equal to cpu limit");
+  EXPECT_PRED2(has, error(PodText(R"({},"resourcez":{})")), "resourcez");
+  EXPECT_PRED2(has, error(PodText("{}", R"("resourceClaims":[{"name":"c"}],)")),
+               "undecided: spec.resourceClaims: c");
+  EXPECT_PRED2(has, error(R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"web"}})"),
+               "Service default/web has no pods");
+  EXPECT_PRED2(has,
+               error(R"({"apiVersion":"v1","kind":"List","items":[)" + PodText("{}") + "," +
+                     ControllerText("apps/v1", "Deployment", kTemplate) + "]}"),
+               "2 objects have pods");
+}
+
 // The API server resolves the RuntimeClass of pods, not of templates.
 TEST(Manifest, LooksForTheRuntimeClassOfAControllerThatHasAUid) {
   std::string text = ControllerText(

@@ -1,0 +1,161 @@
+#include "core/placement/annotation_conflict.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/pod/annotated_resources.h"
+#include "alignd/pod/resource_name.h"
+
+namespace alignd::placement {
+namespace {
+
+// The author of the pod chooses names, and the text is repeated for each node.
+constexpr size_t kLongest = 400;
+
+// What nodes assign, without amounts of 0.
+ResourceList Assigned(const ResourceList& list, bool extended_only) {
+  ResourceList assigned;
+  for (const auto& [name, amount] : list) {
+    const bool is_assigned =
+        IsExtendedResource(name) ||
+        (!extended_only && (name == "cpu" || name == "memory" || name.starts_with("hugepages-")));
+    if (is_assigned && amount.Sign() != 0) assigned.emplace(name, amount);
+  }
+  return assigned;
+}
+
+// The first amount that differs: "has 3 as requests.cpu of container app, the spec has 2".
+std::optional<std::string> FirstDifference(const ResourceList& annotated, const ResourceList& spec,
+                                           const std::string& where, bool extended_only) {
+  const ResourceList stated = Assigned(annotated, extended_only);
+  const ResourceList wanted = Assigned(spec, extended_only);
+  ResourceList all = stated;
+  all.insert(wanted.begin(), wanted.end());
+  for (const auto& [name, amount] : all) {
+    const auto text = [&name = name](const ResourceList& list) {
+      const auto found = list.find(name);
+      return found == list.end() ? std::string("0") : found->second.ToString();
+    };
+    const auto ours = stated.find(name);
+    const auto theirs = wanted.find(name);
+    if (ours != stated.end() && theirs != wanted.end() && ours->second == theirs->second) continue;
+    return "has " + text(stated) + " as " + where + "." + name + ", the spec has " + text(wanted);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> FirstDifference(const Resources& annotated, const Resources& spec,
+                                           const std::string& of, bool extended_only) {
+  auto found = FirstDifference(annotated.requests, spec.requests, of + "requests", extended_only);
+  if (!found) {
+    found = FirstDifference(annotated.limits, spec.limits, of + "limits", extended_only);
+  }
+  return found;
+}
+
+std::optional<std::string> FirstDifference(const std::vector<Container>& annotated, const Pod& pod,
+                                           bool has_kinds, bool extended_only) {
+  for (const Container& stated : annotated) {
+    const auto own = std::ranges::find(pod.containers, stated.name, &Container::name);
+    if (own == pod.containers.end())
+      return "names container " + stated.name + ", the spec has none";
+    if (has_kinds && own->kind != stated.kind) {
+      return "has another kind of container for " + stated.name + " than the spec";
+    }
+    auto found =
+        FirstDifference(stated.resources, own->resources, stated.name + ".", extended_only);
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+// A node that follows an annotation gives a container that it does not name no devices.
+std::optional<std::string> FirstUnnamedDevice(const std::vector<Container>& annotated,
+                                              const Pod& pod) {
+  for (const Container& own : pod.containers) {
+    if (std::ranges::find(annotated, own.name, &Container::name) != annotated.end()) continue;
+    auto found = FirstDifference(Resources{}, own.resources, own.name + ".", true);
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+// Koordinator's webhook writes some extended resources only. A node adds them to what it knows.
+std::optional<std::string> FirstOther(const std::vector<Container>& annotated, const Pod& pod) {
+  Pod named = pod;
+  for (Container& container : named.containers) {
+    const auto stated = std::ranges::find(annotated, container.name, &Container::name);
+    if (stated == annotated.end()) continue;
+    const auto keep = [](ResourceList& list, const ResourceList& names) {
+      std::erase_if(list, [&names](const auto& entry) { return !names.contains(entry.first); });
+    };
+    keep(container.resources.requests, stated->resources.requests);
+    keep(container.resources.limits, stated->resources.limits);
+  }
+  return FirstDifference(annotated, named, false, true);
+}
+
+std::optional<std::string> OtherClass(const std::vector<Container>& annotated,
+                                      const std::optional<Resources>& whole, const Pod& pod) {
+  Pod stated;
+  stated.containers = annotated;
+  stated.pod_level = whole;
+  const auto ours = ToString(QosOf(stated));
+  const auto theirs = ToString(QosOf(pod));
+  if (ours == theirs) return std::nullopt;
+  return "makes the pod " + std::string(ours) + ", the spec " + std::string(theirs);
+}
+
+Result<std::optional<std::string>> Compare(std::string_view key, const std::string& text,
+                                           const Pod& pod) {
+  if (key == kKoordinatorAnnotation) {
+    const Result<std::vector<Container>> read = ParseKoordinatorResources(text);
+    if (!read.ok()) return read.error();
+    return FirstOther(*read, pod);
+  }
+  const bool is_own = key == kResourcesAnnotation;
+  const Result<std::vector<Container>> read =
+      is_own ? ParseAnnotatedResources(text) : ParseIntelResources(text);
+  if (!read.ok()) return read.error();
+  if (auto found = FirstDifference(*read, pod, is_own, false)) return found;
+  std::optional<Resources> whole;
+  if (is_own) {
+    const Result<std::optional<Resources>> stated = ParseAnnotatedPodLevel(text, *read);
+    if (!stated.ok()) return stated.error();
+    whole = *stated;
+  }
+  auto found = FirstDifference(whole.value_or(Resources{}), pod.pod_level.value_or(Resources{}),
+                               "spec.", false);
+  if (!found) found = FirstUnnamedDevice(*read, pod);
+  return found ? found : OtherClass(*read, whole, pod);
+}
+
+}  // namespace
+
+std::string AnnotationConflict(const json::View& metadata, const Pod& pod) {
+  const auto annotations = metadata.value().find("annotations");
+  if (annotations == metadata.value().end() || !annotations->is_object()) return "";
+  // In the order in which a node looks for them: it takes the first one that is there.
+  for (const std::string_view key :
+       {kResourcesAnnotation, kIntelResourcesAnnotation, kKoordinatorAnnotation}) {
+    const auto found = annotations->find(std::string(key));
+    if (found == annotations->end() || !found->is_string()) continue;
+    const std::string author = "annotation " + std::string(key);
+    const Result<std::optional<std::string>> difference =
+        Compare(key, found->get_ref<const std::string&>(), pod);
+    if (difference.ok() && !*difference) return "";
+    std::string what =
+        difference.ok() ? author + " " + **difference : difference.error().In(author).message;
+    if (what.size() > kLongest) what = author + " does not state what the spec states";
+    return what +
+           "; a node that does not ask the kubelet's Pods API follows the annotation or refuses "
+           "the pod: make both equal, or remove the annotation";
+  }
+  return "";
+}
+
+}  // namespace alignd::placement

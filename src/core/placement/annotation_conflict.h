@@ -1,0 +1,17 @@
+// Annotations with the resources of a pod's containers, where they contradict its spec. Private to
+// the core.
+#pragma once
+
+#include <string>
+
+#include "alignd/pod/pod.h"
+#include "core/json/json_view.h"
+
+namespace alignd::placement {
+
+// What PlannedPod::annotation_conflict says. `metadata`: of the object or the pod template. `pod`:
+// as its spec states it. Of a container that is not named, a node estimates the resources.
+// Source: AnnotationSource, which a node asks where the kubelet has no Pods API.
+std::string AnnotationConflict(const json::View& metadata, const Pod& pod);
+
+}  // namespace alignd::placement

@@ -1,0 +1,169 @@
+// Annotations with resources that contradict the spec of their pod.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/planned_node.h"
+#include "core/machine_builder.h"
+
+namespace alignd::placement {
+namespace {
+
+constexpr char kGpuApp[] = R"({"limits":{"cpu":"2","memory":"1Gi","a.com/gpu":1}})";
+
+// A pod with `app`, which has these resources, and `side`.
+std::string AnnotatedPodText(const std::string& annotation, const std::string& text,
+                             const std::string& more_spec = "",
+                             const std::string& resources = kGpuApp) {
+  std::string quoted;
+  for (const char c : text) quoted += c == '"' ? std::string("\\\"") : std::string(1, c);
+  return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{")" + annotation +
+         R"(":")" + quoted + R"("}},"spec":{)" + more_spec +
+         R"("containers":[{"name":"app","image":"i","resources":)" + resources +
+         R"(},{"name":"side","image":"i","resources":{"requests":{"cpu":"500m"}}}]}})";
+}
+
+PlannedPod PlannedOf(const std::string& object) {
+  Manifests manifests;
+  EXPECT_TRUE(ReadManifest(object, "f", manifests).ok());
+  const auto pods = ExpandPods(manifests, std::nullopt);
+  EXPECT_TRUE(pods.ok() && pods->size() == 1) << object;
+  return pods.ok() && pods->size() == 1 ? pods->front() : PlannedPod{};
+}
+
+std::string ConflictOf(const std::string& annotation, const std::string& text,
+                       const std::string& more_spec = "") {
+  const std::string conflict =
+      PlannedOf(AnnotatedPodText(annotation, text, more_spec)).annotation_conflict;
+  return conflict.substr(0, conflict.find("; a node"));
+}
+
+constexpr char kOwnAnnotation[] = "alignd.io/resources";
+constexpr char kIntel[] = "intel.com/resources";
+constexpr char kKoordinator[] = "node.koordinator.sh/extended-resource-spec";
+constexpr char kAppEntry[] =
+    R"("app":{"limits":{"cpu":"2000m","memory":"1024Mi","a.com/gpu":"1"}})";
+
+TEST(AnnotationConflict, NoneWhereBothSayTheSame) {
+  const std::string both = std::string("{") + kAppEntry + R"(,"side":{"requests":{"cpu":"0.5"}}})";
+  EXPECT_EQ(ConflictOf("example.com/other", "{"), "");
+  EXPECT_EQ(ConflictOf(kOwnAnnotation, both), "");
+  EXPECT_EQ(ConflictOf(kIntel, R"({"containers":)" + both + "}"), "");
+  EXPECT_EQ(ConflictOf(kKoordinator, R"({"containers":{"app":{"limits":{"a.com/gpu":"1"},)"
+                                     R"("requests":{"a.com/gpu":"1"}}}})"),
+            "");
+  // It names what its webhook knows; a node adds that to the rest.
+  EXPECT_EQ(ConflictOf(kKoordinator, R"({"containers":{}})"), "");
+}
+
+// Of a container that is not named, a node estimates the resources.
+TEST(AnnotationConflict, NoneIfAContainerWithoutDevicesIsNotNamed) {
+  const std::string burstable =
+      R"({"limits":{"cpu":"2","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}})";
+  EXPECT_EQ(
+      PlannedOf(AnnotatedPodText(kOwnAnnotation, R"({"app":)" + burstable + "}", "", burstable))
+          .annotation_conflict,
+      "");
+}
+
+TEST(AnnotationConflict, NamesBothSides) {
+  struct Case {
+    const char* annotation;
+    std::string text;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {kOwnAnnotation, "{", "annotation alignd.io/resources: not JSON"},
+      {kOwnAnnotation, R"({"app":{"limits":{"cpu":"3","memory":"1Gi","a.com/gpu":1}}})",
+       "has 3 as app.requests.cpu, the spec has 2"},
+      {kOwnAnnotation, R"({"app":{"limits":{"cpu":"2","memory":"1Gi"}}})",
+       "has 0 as app.requests.a.com/gpu, the spec has 1"},
+      {kOwnAnnotation,
+       R"({"app":{"limits":{"cpu":"2","memory":"1Gi","a.com/gpu":1,"b.com/nic":2}}})",
+       "has 2 as app.requests.b.com/nic, the spec has 0"},
+      {kOwnAnnotation,
+       std::string("{") + kAppEntry +
+           R"(,"side":{"requests":{"cpu":"500m"},"limits":{"cpu":"1"}}})",
+       "has 1 as side.limits.cpu, the spec has 0"},
+      {kOwnAnnotation, R"({"ap":{}})", "names container ap, the spec has none"},
+      {kOwnAnnotation, R"({")" + std::string(1000, 'x') + R"(":{}})",
+       "annotation alignd.io/resources does not state what the spec states"},
+      {kOwnAnnotation,
+       R"({"side":{"requests":{"cpu":"500m"},"init":true},)" + std::string(kAppEntry) + "}",
+       "another kind of container for side"},
+      {kOwnAnnotation,
+       std::string("{") + kAppEntry + R"(,"spec.resources":{"limits":{"cpu":"4"}}})",
+       "has 4 as spec.requests.cpu, the spec has 0"},
+      {kIntel, R"({"containers":{"app":{"limits":{"cpu":"1"}}}})",
+       "annotation intel.com/resources"},
+      {kIntel, R"({"app":{}})", "annotation intel.com/resources: app: is not known"},
+      {kKoordinator, R"({"containers":{"side":{"requests":{"a.com/gpu":"2"}}}})",
+       "has 2 as side.requests.a.com/gpu, the spec has 0"},
+      {kKoordinator, R"({"containers":{"app":{"requests":{"a.com/gpu":"2"}}}})",
+       "has 2 as app.requests.a.com/gpu, the spec has 1"},
+      // A node compares the class with that of the cgroup parent.
+      {kOwnAnnotation, std::string("{") + kAppEntry + "}",
+       "makes the pod Guaranteed, the spec Burstable"},
+      {kOwnAnnotation, R"({"side":{"requests":{"cpu":"500m"}}})",
+       "has 0 as app.requests.a.com/gpu, the spec has 1"},
+  };
+  for (const Case& c : cases) {
+    const std::string conflict = ConflictOf(c.annotation, c.text);
+    EXPECT_NE(conflict.find(c.says), std::string::npos) << c.text << ": " << conflict;
+  }
+  EXPECT_NE(ConflictOf(kOwnAnnotation,
+                       std::string("{") + kAppEntry + R"(,"side":{"requests":{"cpu":"500m"}}})",
+                       R"("resources":{"limits":{"cpu":"4"},"requests":{"cpu":"4"}},)")
+                .find("has 0 as spec.requests.cpu, the spec has 4"),
+            std::string::npos);
+}
+
+// A node takes the first annotation that is there.
+TEST(AnnotationConflict, OnlyTheFirstAnnotationCounts) {
+  Manifests manifests;
+  ASSERT_TRUE(
+      ReadManifest(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":)"
+                   R"({"alignd.io/resources":"{\"app\":{}}","intel.com/resources":"{"}},)"
+                   R"("spec":{"containers":[{"name":"app","image":"i"}]}})",
+                   "f", manifests)
+          .ok());
+  EXPECT_EQ(manifests.workloads.at(0).pod.annotation_conflict, "");
+}
+
+// A BestEffort pod would go to any node.
+TEST(AnnotationConflict, NoNodeCanBeSaidToTakeThePod) {
+  const std::string object =
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":)"
+      R"({"alignd.io/resources":"{\"app\":{\"limits\":{\"a.com/gpu\":2}}}"}},)"
+      R"("spec":{"containers":[{"name":"app","image":"i"}]}})";
+  PlannedPod pod = PlannedOf(object);
+  EXPECT_NE(pod.annotation_conflict, "");
+  EXPECT_TRUE(DependsOnNumaNodes(pod));
+  const Result<PlannedNode> node = PlannedNode::Make(
+      {{MakeMachine("socket:2 numa:1 core:4"), {}, {}}, std::nullopt, {}, {}, {}}, {}, 110, {});
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Ask(pod).outcome, Outcome::kUndecided);
+  pod.annotation_conflict.clear();
+  EXPECT_EQ(node->Ask(pod).outcome, Outcome::kFits);
+  EXPECT_FALSE(DependsOnNumaNodes(pod));
+  const Result<PlannedPod> one = ReadOnePod(object, "f");
+  ASSERT_FALSE(one.ok());
+  EXPECT_NE(one.error().message.find("undecided: annotation alignd.io/resources"),
+            std::string::npos)
+      << one.error().message;
+}
+
+// Else, one such pod would make its node undecided for all others, for as long as it exists.
+TEST(AnnotationConflict, NoneOfAPodThatIsOnANode) {
+  std::string object = AnnotatedPodText(kOwnAnnotation, "{", R"("nodeName":"n",)");
+  EXPECT_NE(PlannedOf(object).annotation_conflict, "");  // a manifest
+  object.replace(object.find(R"("name":"p")"), 10, R"("name":"p","uid":"u")");
+  EXPECT_EQ(PlannedOf(object).annotation_conflict, "");
+}
+
+}  // namespace
+}  // namespace alignd::placement
