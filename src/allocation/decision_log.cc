@@ -42,7 +42,11 @@ std::string DescribeOutcome(const PodDecision& decision) {
     return (decision.waits ? "waits, " : "refused, ") + decision.refusal->reason + ": " +
            decision.refusal->message;
   }
-  if (decision.error) return (decision.waits ? "waits: " : "failed: ") + decision.error->Text();
+  if (decision.error) {
+    // What is not there yet, such as a device plugin, is no failure.
+    const bool waits = decision.waits || decision.error->code == ErrorCode::kUnavailable;
+    return (waits ? "waits: " : "failed: ") + decision.error->Text();
+  }
   std::string text = "admitted";
   for (const auto& [container, assignment] : decision.assignments) {
     text += (text == "admitted" ? ", assigned " : "; ") + container + ": " + Describe(assignment);
