@@ -210,6 +210,7 @@ void AllocationManager::Continue(const std::shared_ptr<Operation>& operation) {
   if (!made.unanswered.empty()) return AskPreferences(operation, made.unanswered);
   PodDecision& decision =
       operation->decision.emplace(DecisionAbout(node_, state, request.pod, request.source));
+  decision.wanted = request.wanted;
   decision.containers = std::move(made.admission.decisions);
   decision.refused_at = std::move(made.admission.refused_at);
   operation->before = state;

@@ -42,7 +42,11 @@ std::string DescribeOutcome(const PodDecision& decision) {
     return (decision.waits ? "waits, " : "refused, ") + decision.refusal->reason + ": " +
            decision.refusal->message;
   }
-  if (decision.error) return (decision.waits ? "waits: " : "failed: ") + decision.error->Text();
+  if (decision.error) {
+    // What is not there yet, such as a device plugin, is no failure.
+    const bool waits = decision.waits || decision.error->code == ErrorCode::kUnavailable;
+    return (waits ? "waits: " : "failed: ") + decision.error->Text();
+  }
   std::string text = "admitted";
   for (const auto& [container, assignment] : decision.assignments) {
     text += (text == "admitted" ? ", assigned " : "; ") + container + ": " + Describe(assignment);
@@ -64,8 +68,9 @@ void Cut(std::string& text) {
 }
 
 void CutTexts(PodDecision& decision) {
-  for (std::string* const text : {&decision.pod_uid, &decision.name_space, &decision.name,
-                                  &decision.source, &decision.asked, &decision.available}) {
+  for (std::string* const text :
+       {&decision.pod_uid, &decision.name_space, &decision.name, &decision.source, &decision.asked,
+        &decision.available, &decision.wanted}) {
     Cut(*text);
   }
   if (decision.refusal) Cut(decision.refusal->message);
@@ -159,8 +164,8 @@ std::string Describe(const PodDecision& decision) {
 namespace {
 
 // Repeated answers, and pods that get nothing, are for debugging only.
-void LogDecision(const PodDecision& decision) {
-  const bool is_news = decision.times == 1 && !IsPlain(decision) && !decision.is_waiting_on;
+void LogDecision(const PodDecision& decision, bool is_repeated) {
+  const bool is_news = !is_repeated && !IsPlain(decision) && !decision.is_waiting_on;
   const bool is_bad = decision.refusal || decision.error;
   // What is not there yet, such as a device plugin, is no failure.
   const bool has_failed = decision.error && decision.error->code != ErrorCode::kUnavailable;
@@ -183,17 +188,28 @@ void LogDecision(const PodDecision& decision) {
                  fields, Describe(decision));
 }
 
+// `decision` is the same answer as `last`.
+void CountRepeated(const PodDecision& last, PodDecision& decision) {
+  const bool is_first_of_containers = last.counted.empty() && !decision.wanted.empty();
+  const bool is_next_attempt = !is_first_of_containers && decision.wanted == last.counted;
+  decision.counted = is_first_of_containers ? decision.wanted : last.counted;
+  decision.times = last.times + (is_next_attempt ? 1 : 0);
+}
+
 }  // namespace
 
 bool DecisionLog::Add(PodDecision decision) {
   CutTexts(decision);
+  decision.counted = decision.wanted;
+  bool is_repeated = false;
   std::function<void()> observer;
   {
     const MutexLock lock(mutex_);
     const auto last = std::ranges::find_if(
         newest_first_, [&](const auto& other) { return other->pod_uid == decision.pod_uid; });
     if (last != newest_first_.end() && SameAnswer(**last, decision)) {
-      decision.times = (*last)->times + 1;
+      is_repeated = true;
+      CountRepeated(**last, decision);
       if (!decision.is_explained) {
         decision.refusal = (*last)->refusal;
         decision.available = (*last)->available;
@@ -207,8 +223,8 @@ bool DecisionLog::Add(PodDecision decision) {
     observer = observer_;
   }
   if (observer) observer();
-  LogDecision(decision);
-  return decision.times == 1;
+  LogDecision(decision, is_repeated);
+  return !is_repeated;
 }
 
 // The oldest plain one, or the oldest of all where the newest is the only plain one.

@@ -51,7 +51,11 @@ struct PodDecision {
   bool is_explained = true;
   bool waits = false;          // it has a place in the WaitQueue, or is held for a plugin
   bool is_waiting_on = false;  // and had one before: that is no news
-  uint64_t times = 1;          // how often in a row the pod got the same answer
+  std::string wanted = {};     // the container that was asked for; empty: the pod as a whole
+  uint64_t times = 1;          // how often in a row the kubelet got the same answer
+  // The container whose answers `times` counts: one attempt of the kubelet asks for the pod as a
+  // whole, and then for each of its containers.
+  std::string counted = {};
 };
 
 // A decision that is about to be made, starting from `state`.
@@ -83,8 +87,9 @@ class DecisionLog {
   DecisionLog& operator=(const DecisionLog&) = delete;
 
   // Keeps the decision and logs it at level info. The kubelet tries again and again to start a
-  // refused container: the same answer increments `times`, becomes the newest, and is logged at
-  // level debug. So are plain decisions. False: it is the same answer as the pod's last one.
+  // refused container: the same answer becomes the newest, increments `times` once for each
+  // attempt, and is logged at level debug. So are plain decisions. False: it is the same answer as
+  // the pod's last one.
   bool Add(PodDecision decision);
 
   // Adds what a pod was answered without a decision. An assignment is added only if no decision

@@ -116,6 +116,7 @@ void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
   Outcome outcome = wait == nullptr ? std::get<Outcome>(std::move(answer)) : wait->why;
   const AdmissionRequest& request = caller.request;
   PodDecision about = DecisionAbout(node_, ledger_.state(), request.pod, request.source);
+  about.wanted = request.wanted;
   bool is_held = false;
   if (wait != nullptr && may_wait_) {
     const Result<Done> held = held_.Hold(caller, *wait);

@@ -32,7 +32,8 @@ Result<int> ShowDecisions(const ExplainOptions& options, std::ostream& out) {
   } else if (is_unknown) {
     out << "no decision about pod " << options.pod << " is known\n"
         << "  What to do: give its UID, name or namespace/name as `alignctl explain` shows it; if "
-           "that shows no pods at all, run `alignctl kubelet status`\n";
+           "`alignctl pods` shows the pod, see `alignctl status` for UnmanagedContainer; if no "
+           "pods are shown at all, run `alignctl kubelet status`\n";
   } else {
     PrintDecisions(*explained, out);
   }

@@ -141,9 +141,13 @@ class Collection {
 Result<host::ProcessResult> ResultOf(const std::vector<std::string>& command) {
   Result<host::ProcessResult> result = host::RunProcess(command, kLongestProcess);
   if (!result.ok() || result->exit_status == 0) return result;
+  std::istringstream lines(result->output.substr(0, 200));
+  std::string said;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) said += (said.empty() ? "" : " | ") + line;
+  }
   return Error{ErrorCode::kIo,
-               command.front() + " ended with " + std::to_string(result->exit_status) + ": " +
-                   result->output.substr(0, 200),
+               command.front() + " ended with " + std::to_string(result->exit_status) + ": " + said,
                "remove the cause that it names, or see its manual page"};
 }
 

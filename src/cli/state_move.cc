@@ -137,7 +137,13 @@ Result<int> MoveState(const MoveOptions& options, const MovingNode& node, const 
     if (Result<Done> none = RequireNoKubelet(node); !none.ok()) return none.error();
     if (Result<Done> made = host::MakeDirectory(state_dir); !made.ok()) return made.error();
     Result<host::DirectoryLock> locked = host::LockDirectory(state_dir);
-    if (!locked.ok()) return locked.error();
+    if (!locked.ok()) {
+      Error error = locked.error();
+      if (error.code == ErrorCode::kUnavailable) {
+        error.remedy = "stop alignd (systemctl stop alignd), and repeat this";
+      }
+      return error;
+    }
     lock = *std::move(locked);
     const Result<bool> recovered = moving::Recover(state_dir, node.alignd.config_text);
     if (!recovered.ok()) return recovered.error();

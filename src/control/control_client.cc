@@ -8,6 +8,7 @@
 #include "alignd/base/cpu_set.h"
 #include "control/topology_service.h"
 #include "rpc/grpc_status.h"
+#include "rpc/unix_socket.h"
 #include "service/client.h"
 
 namespace alignd::control {
@@ -16,7 +17,11 @@ namespace {
 // The error of a call that has failed.
 Error Explained(const grpc::Status& status, const std::string& endpoint,
                 const std::string& option) {
-  Error error = rpc::ToError(status, "alignd at " + endpoint, "alignd");
+  // Of a connection that fails, the text begins with the path, too.
+  std::string text = status.error_message();
+  const Result<std::string> path = rpc::SocketPath(endpoint);
+  if (path.ok() && text.starts_with(*path + ": ")) text.erase(0, path->size() + 2);
+  Error error = rpc::ToError({status.error_code(), text}, "alignd at " + endpoint, "alignd");
   // Of Bypass and of changes of the configuration. alignd has answered, and its text has the
   // remedy.
   if (status.error_code() == grpc::StatusCode::ABORTED ||

@@ -1,5 +1,6 @@
 #include "control/why_not_report.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/planned_node.h"
 #include "allocation/plugin_needs.h"
+#include "control/pending_report.h"
 #include "control/readable.h"
 
 namespace alignd::control {
@@ -54,6 +56,16 @@ WantedPod KnownPod(const ReportSources& sources, const admission::NodeState& sta
   return wanted;
 }
 
+// Whether the last decision about the pod, before alignd's last start, did not admit it.
+bool WasPendingBefore(const ReportSources& sources, const std::string& pod) {
+  const KeptDecisions& before = DecisionsBefore(sources);  // newest first
+  const auto newest = std::ranges::find_if(before, [&pod](const auto& decision) {
+    return allocation::NamesPod(pod, decision->pod_uid(), decision->pod_namespace(),
+                                decision->pod_name());
+  });
+  return newest != before.end() && (*newest)->outcome() != "admitted";
+}
+
 Result<WantedPod> FindWanted(const ReportSources& sources, const admission::NodeState& state,
                              const v1::WhyNotRequest& request) {
   if (!request.manifest().empty()) {
@@ -64,6 +76,14 @@ Result<WantedPod> FindWanted(const ReportSources& sources, const admission::Node
     return WantedPod{std::move(pod), std::move(unknown), std::nullopt};
   }
   const std::vector<PendingPod> found = sources.allocation.pending_pods().Find(request.pod());
+  if (found.empty() && WasPendingBefore(sources, request.pod())) {
+    return Error{ErrorCode::kNotFound,
+                 "pod " + request.pod() +
+                     " was not admitted before alignd was started again, and its requests are not "
+                     "kept",
+                 "wait until the kubelet asks again, at most 5 minutes, or give its manifest with "
+                 "-f"};
+  }
   if (found.empty()) {
     return Error{
         ErrorCode::kNotFound, "no pod " + request.pod() + " was refused in the last 15 minutes",

@@ -4,6 +4,8 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstddef>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "host/printable.h"
@@ -92,29 +94,156 @@ std::string DescribeUnknown(const CLI::App& command, const std::string& word) {
   return alike.empty() ? text : text + "; did you mean " + Listed(alike, " or ") + "?";
 }
 
-// CLI11 names no unknown word if a command is missing, and unknown words in reversed order.
+// The program or one of its commands, with the words that lead to it.
+struct Named {
+  const CLI::App* command;
+  std::string path;
+};
+
+// The program, the chosen command, the one below it, and so on.
+std::vector<Named> ChosenCommands(const CLI::App& program) {
+  std::vector<Named> chosen = {{&program, program.get_name()}};
+  for (auto below = program.get_subcommands(); !below.empty();
+       below = below.back()->get_subcommands()) {
+    chosen.push_back({below.back(), chosen.back().path + " " + below.back()->get_name()});
+  }
+  return chosen;
+}
+
+// What is wrong, of `at`.
+struct Wrong {
+  const Named* at;
+  std::string text;
+};
+
+bool HasOption(const CLI::App& command, const std::string& word) {
+  return word.starts_with("-") && command.get_option_no_throw(word) != nullptr;
+}
+
+// The first word that a command does not know: one before a command belongs to the command around
+// it. CLI11 names none if a command is missing, and names unknown words in reversed order.
+std::optional<Wrong> FindUnknown(const std::vector<Named>& chosen) {
+  const auto at = std::ranges::find_if(
+      chosen, [](const Named& each) { return !each.command->remaining().empty(); });
+  if (at == chosen.end()) return std::nullopt;
+  const std::string word = at->command->remaining().front();
+  const std::string name = word.substr(0, word.find('='));
+  for (auto other = chosen.begin(); other != chosen.end(); ++other) {
+    if (other == at || !HasOption(*other->command, name)) continue;
+    const std::string place = other > at ? "after " + other->command->get_name()
+                                         : "before " + (other + 1)->command->get_name();
+    return Wrong{&*at, "unknown option: " + name + "; give it " + place};
+  }
+  return Wrong{&*at, DescribeUnknown(*at->command, word)};
+}
+
+// As a reader knows it: --output, or FILE.
+std::string NameOf(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return option.get_positional() ? type.substr(0, type.find(':')) : option.get_name();
+}
+
+// What may be given for the option: "one of text, json", "a whole number from 1 to 256".
+std::string AllowedBy(const CLI::Option& option) {
+  if (option.get_expected_max() == 0) return "it without a value";
+  const std::string type = option.get_type_name();
+  const auto between = [&type](const std::string& begin, const std::string& end) {
+    const size_t from = type.find(begin);
+    const size_t to = from == std::string::npos ? from : type.find(end, from);
+    if (to == std::string::npos) return std::string();
+    return type.substr(from + begin.size(), to - from - begin.size());
+  };
+  if (const std::string members = between("{", "}"); !members.empty()) {
+    return "one of " + Listed(CLI::detail::split(members, ','), ", ");
+  }
+  if (std::string range = between(" in [", "]"); !range.empty()) {
+    const size_t dash = range.find(" - ");
+    if (dash != std::string::npos) range.replace(dash, 3, " to ");
+    return "a whole number from " + range;
+  }
+  const std::string word = type.substr(0, type.find(':'));
+  if (word == "INT" || word == "UINT") return "a whole number";
+  if (word == "FLOAT") return "a number";
+  return word.empty() || word == "TEXT" ? "a value" : "a value: " + word;
+}
+
+// `text` with the names of options and what they allow, in place of CLI11's own words.
+std::string InPlainWords(const CLI::Option& option, CLI::ExitCodes code, const std::string& text) {
+  const std::string name = NameOf(option);
+  const auto refused = [&](const std::string& value) {
+    return name + ": \"" + value + "\" is not permitted; give " + AllowedBy(option);
+  };
+  const auto after = [&text](const std::string& begin) {
+    const size_t at = text.find(begin);
+    return at == std::string::npos ? std::string() : text.substr(at + begin.size());
+  };
+  switch (code) {
+    case CLI::ExitCodes::RequiredError:
+      return name + " is missing" +
+             (option.get_positional() ? "" : "; give " + name + " " + option.get_type_name());
+    case CLI::ExitCodes::RequiresError:
+      return name + " is permitted only with " + after(" requires ");
+    case CLI::ExitCodes::ConversionError:
+      return refused(CLI::detail::join(option.results(), " "));
+    case CLI::ExitCodes::ArgumentMismatch:
+      if (const std::string count = after(" required but received "); !count.empty()) {
+        return name + " is given " + count + " times; give it once";
+      }
+      return name + ": the value is missing; give " + AllowedBy(option);
+    case CLI::ExitCodes::ValidationError: {
+      const std::string value = after(": ");
+      constexpr std::string_view kValue = "Value ";
+      if (const size_t end = value.rfind(" not in range "); end != std::string::npos) {
+        return refused(value.substr(kValue.size(), end - kValue.size()));
+      }
+      if (const size_t end = value.rfind(" not in {"); end != std::string::npos) {
+        return refused(value.substr(0, end));
+      }
+      return name + ": " + value;
+    }
+    default:
+      return text;
+  }
+}
+
+// The chosen command with the option about which CLI11 says `text`, deepest first.
+std::optional<Wrong> FindRefused(const std::vector<Named>& chosen, CLI::ExitCodes code,
+                                 const std::string& text) {
+  // "Could not convert: NAME = VALUE"; all others begin with the name.
+  constexpr std::string_view kConversion = "Could not convert: ";
+  const std::string from = text.starts_with(kConversion) ? text.substr(kConversion.size()) : text;
+  const std::string name = from.substr(0, from.find_first_of(": "));
+  for (auto at = chosen.rbegin(); at != chosen.rend(); ++at) {
+    const CLI::Option* const option =
+        name.empty() ? nullptr : at->command->get_option_no_throw(name);
+    if (option == nullptr) continue;
+    std::string words = InPlainWords(*option, code, text);
+    if (code == CLI::ExitCodes::ExcludesError) {
+      constexpr std::string_view kExcludes = " excludes ";
+      const std::string other = text.substr(std::min(text.size(), text.find(kExcludes)));
+      words = NameOf(*option) + " cannot be given together with " +
+              other.substr(std::min(other.size(), kExcludes.size()));
+    }
+    return Wrong{&*at, std::move(words)};
+  }
+  return std::nullopt;
+}
+
 std::string DescribeParseError(const CLI::App* program, const CLI::Error& error) {
-  const CLI::App* command = program;
-  std::string path = program->get_name();
-  // An unknown word before a command belongs to the command around it.
-  std::vector<std::string> unknown = command->remaining();
-  for (auto chosen = command->get_subcommands(); !chosen.empty() && unknown.empty();
-       chosen = command->get_subcommands()) {
-    command = chosen.back();
-    path += " " + command->get_name();
-    unknown = command->remaining();
-  }
-  std::string text = error.what();
+  const std::vector<Named> chosen = ChosenCommands(*program);
   // Not by its name: that of an ExtrasError is the name of the command.
-  const int code = error.get_exit_code();
-  const bool is_missing = code == static_cast<int>(CLI::ExitCodes::RequiredError);
-  const bool is_extra = code == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  if ((is_missing || is_extra) && !unknown.empty()) {
-    text = DescribeUnknown(*command, unknown.front());
-  } else if (is_missing && command->get_require_subcommand_min() > 0) {
-    text = "a command is missing: " + Listed(CommandsBelow(*command), ", ");
+  const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
+  const bool is_missing = code == CLI::ExitCodes::RequiredError;
+  std::optional<Wrong> wrong;
+  if (is_missing || code == CLI::ExitCodes::ExtrasError) wrong = FindUnknown(chosen);
+  if (!wrong) wrong = FindRefused(chosen, code, error.what());
+  const CLI::App& last = *chosen.back().command;
+  if (!wrong && is_missing && last.get_require_subcommand_min() > 0) {
+    wrong = Wrong{&chosen.back(), "a command is missing: " + Listed(CommandsBelow(last), ", ")};
   }
-  return path + ": " + host::Printable(text) + "\nRun `" + path +
+  if (!wrong) wrong = Wrong{&chosen.back(), error.what()};
+  const std::string& path = wrong->at->path;
+  return path + ": " + host::Printable(wrong->text) + "\nRun `" + path +
          " --help` for more information.\n";
 }
 

@@ -1,14 +1,12 @@
 #include "deviceplugin/plugin_registry.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <system_error>
 #include <utility>
 
 #include "deviceplugin/checks.h"
 #include "deviceplugin/plugin_endpoint.h"
-#include "host/log_event.h"
+#include "deviceplugin/plugin_log.h"
 
 namespace alignd::deviceplugin {
 
@@ -30,11 +28,6 @@ Error NoPlugin(const std::string& resource) {
           "start the device plugin, or check its pod and its log"};
 }
 
-void LogPlugin(const std::string& resource, const std::string& text) {
-  static host::LineLimit limit("device plugins");
-  if (!limit.Allow()) return;
-  host::LogEvent(host::kLogPlugin, spdlog::level::warn, {{"RESOURCE", resource}}, text);
-}
 }  // namespace
 
 PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory,
@@ -186,8 +179,9 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
     return done(*refused);
   }
   if (predecessor != nullptr) predecessor->Close();
-  spdlog::info("{}: device plugin registered{}", resource,
-               predecessor == nullptr ? "" : ", it replaces a connected plugin");
+  LogPluginNews(resource, predecessor == nullptr
+                              ? "device plugin registered"
+                              : "device plugin registered, it replaces a connected plugin");
   done(Done{});
   endpoint->Watch(
       [this, resource, registration](const v1beta1::ListAndWatchResponse& list) {
@@ -287,7 +281,8 @@ void PluginRegistry::Announce(const std::string& resource, Entry& entry,
   if (entry.announced == now) return;  // each change of the inventory is written to the disk
   const auto healthy = std::count_if(now.devices.begin(), now.devices.end(),
                                      [](const auto& device) { return device.second.healthy; });
-  spdlog::info("{}: {} devices, {} healthy", resource, now.devices.size(), healthy);
+  LogPluginNews(resource, std::to_string(now.devices.size()) + " devices, " +
+                              std::to_string(healthy) + " healthy");
   entry.announced = now;
   inventory_.SetResource(resource, std::move(now));
 }
@@ -388,8 +383,9 @@ void PluginRegistry::RemoveExpired() {
       ++entry;
       continue;
     }
-    spdlog::warn("{}: no device plugin registered within the grace period, the resource is removed",
-                 entry->first);
+    LogPlugin(entry->first, entry->first +
+                                ": no device plugin registered within the grace period, the "
+                                "resource is removed");
     inventory_.RemoveResource(entry->first);
     entry = entries_.erase(entry);  // has no endpoint
   }

@@ -84,7 +84,8 @@ bool PlacementPublisher::IsAllWritten() const {
 }
 
 milliseconds PlacementPublisher::WaitAtMost(Clock::time_point now) const {
-  if (version_.empty()) return milliseconds(0);
+  // After a failed call, see TopologyPublisher::WaitAtMost.
+  if (version_.empty() || !alignd_failure_.empty()) return milliseconds(0);
   const Clock::time_point due = IsAllWritten() ? check_at_ : std::max(not_before_, now);
   const auto wait = std::chrono::ceil<milliseconds>(due - now);
   return std::clamp<milliseconds>(wait, milliseconds(1), kAligndWait);

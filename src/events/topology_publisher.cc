@@ -47,7 +47,9 @@ bool TopologyPublisher::IsDue(Clock::time_point now) const {
 }
 
 milliseconds TopologyPublisher::WaitAtMost(Clock::time_point now) const {
-  if (wanted_.empty()) return milliseconds(0);
+  // After a failed call, alignd may have been started again with the same object: it would answer
+  // after kAligndWait.
+  if (wanted_.empty() || !alignd_failure_.empty()) return milliseconds(0);
   Clock::time_point due = std::max(not_before_, wanted_ == written_ ? check_at_ : now);
   if (mark_at_) due = std::min(due, *mark_at_);
   const auto wait = std::chrono::ceil<milliseconds>(due - now);

@@ -10,10 +10,19 @@ namespace {
 using std::chrono::system_clock;
 
 constexpr std::chrono::hours kLogAgain{1};
+// As which a runtime is logged that does not answer, for however long.
+constexpr char kSilent[] = "silent";
 
 std::string NoAnswer(Condition::Time since, Condition::Time now) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - since);
   return "the runtime has not answered for " + std::to_string(seconds.count()) + " s";
+}
+
+// Errors of the runtime begin with "runtime: METHOD: ". Which call has failed is no news.
+std::string WithoutMethod(const std::string& message) {
+  const size_t method = message.find(": ");
+  const size_t end = method == std::string::npos ? method : message.find(": ", method + 1);
+  return end == std::string::npos ? message : message.substr(end);
 }
 
 std::string DescribeUpdate(const std::string& should, const std::string& cause) {
@@ -41,14 +50,6 @@ Condition Outage(const std::string& error, bool ever_answered, Condition::Time f
                                     "are those of the state files and may be out of date; new pods "
                                     "and containers wait"),
           .remedy = "start the runtime, or see in its log why it does not answer; alignd retries"};
-}
-
-std::string Describe(const PastMirror& devices) {
-  std::string text = "is assigned " + devices.resource;
-  for (const std::string& id : devices.ids) text += " " + id;
-  return text +
-         " by a plugin that is registered with the kubelet directly; alignd does not know this "
-         "allocation and can allocate the same devices to another container";
 }
 
 }  // namespace
@@ -158,18 +159,21 @@ void Conditions::KubeletMissing(size_t containers, const std::string& example) {
                                       example + others +
                                       "), but no kubelet calls through alignd's socket",
                            .remedy = "run `alignctl kubelet status`, then `alignctl kubelet "
-                                     "attach`, and restart the kubelet"}});
+                                     "attach`, and restart the kubelet"},
+             // Other containers are no news.
+             .logged_as = "no kubelet"});
 }
 
 void Conditions::ConfigurationNotApplied(const Error& error) {
+  const bool says_more = !error.remedy.empty() && !error.remedy.starts_with("correct the file");
+  const std::string first = says_more ? error.remedy + "; " : "";
   Raise("",
         {.condition = {.type = ConditionType::kConfigurationNotApplied,
                        .message = "the configuration file could not be applied: " + error.message +
                                   "; the former configuration applies, and the next start "
                                   "uses the file",
-                       .remedy = (error.remedy.empty() ? "" : error.remedy + "; ") +
-                                 "correct the file and reload alignd, or write the former "
-                                 "configuration back"}});
+                       .remedy = first + "correct the file and reload alignd, or write the former "
+                                         "configuration back"}});
 }
 
 void Conditions::CrioNotSeen(const std::string& socket) {
@@ -206,8 +210,8 @@ void Conditions::UpdateFailed(const Subject& container, const std::string& shoul
     if (begun != begun_.end()) first = begun->second.since;
   }
   Raise(container.container_id,
-        {.condition = UpdateCondition(container, should, error.Text(), first),
-         .cause = error.Text()});
+        {.condition = UpdateCondition(container, should, error.message, first),
+         .cause = error.message});
 }
 
 void Conditions::UpdateWaits(const Subject& container, const std::string& should,
@@ -238,14 +242,26 @@ void Conditions::RuntimeAnswered() {
   Clear(ConditionType::kRuntimeUnavailable, "");
 }
 
+void Conditions::RuntimeIsSilent() {
+  Condition outage;
+  {
+    const MutexLock lock(mutex_);
+    if (!asked_) return;
+    outage = Outage(NoAnswer(*asked_, system_clock::now()), answered_, *asked_);
+  }
+  Raise("", {.condition = std::move(outage), .logged_as = kSilent});
+}
+
 void Conditions::RuntimeFailed(const Error& error) {
   Condition outage;
   {
     const MutexLock lock(mutex_);
-    outage = Outage(error.Text(), answered_, asked_.value_or(system_clock::now()));
+    outage = Outage(error.message, answered_, asked_.value_or(system_clock::now()));
     asked_.reset();
   }
-  Raise("", {.condition = std::move(outage)});
+  const bool is_silent = error.code == ErrorCode::kDeadlineExceeded;
+  Raise("", {.condition = std::move(outage),
+             .logged_as = is_silent ? kSilent : WithoutMethod(error.message)});
 }
 
 void Conditions::SawConflictingManager(const std::string& key, const std::string& sign,
@@ -336,21 +352,6 @@ void Conditions::FoundOutside(const std::vector<OutsideProcess>& processes) {
   ClearOthers(ConditionType::kProcessOutsideCgroup, keys);
 }
 
-void Conditions::FoundPastMirror(const std::vector<PastMirror>& devices) {
-  std::set<std::string> keys;
-  for (const PastMirror& found : devices) {
-    const std::string key = found.container.container_id + " " + found.resource;
-    keys.insert(key);
-    Raise(key, {.condition = {
-                    .type = ConditionType::kConflictingDevicePlugin,
-                    .subject = found.container,
-                    .message = Describe(found),
-                    .remedy = "let the plugin register in alignd's device plugin directory only, "
-                              "then restart alignd: it takes over the devices of the container"}});
-  }
-  ClearOthers(ConditionType::kConflictingDevicePlugin, keys);
-}
-
 std::vector<Condition> Conditions::Report(Time now) const {
   Entries entries;
   {
@@ -367,11 +368,15 @@ std::vector<Condition> Conditions::Report(Time now) const {
 
 void Conditions::AddUnanswered(Time now, Entries& entries) const {
   const Key runtime{ConditionType::kRuntimeUnavailable, ""};
-  if (!entries.contains(runtime) && asked_ && now - *asked_ >= kAnswersWithin) {
-    Condition outage = Outage(NoAnswer(*asked_, now), answered_, *asked_);
-    outage.last = now;
-    outage.times = 1;
-    entries[runtime].condition = std::move(outage);
+  if (asked_ && now - *asked_ >= kAnswersWithin) {
+    const auto [entry, is_new] = entries.try_emplace(runtime);
+    Condition& condition = entry->second.condition;
+    if (is_new) condition = Outage("", answered_, *asked_);
+    if (is_new) condition.times = 1;
+    if (is_new || entry->second.logged_as == kSilent) {
+      condition.message = Outage(NoAnswer(*asked_, now), answered_, *asked_).message;
+      condition.last = now;
+    }
   }
   for (const auto& [id, begun] : begun_) {
     if (now - begun.since < kAnswersWithin) continue;

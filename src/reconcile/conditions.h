@@ -262,8 +262,10 @@ class Conditions {
   // Clears them: the pod is gone.
   void PodGone(const std::string& pod_uid);
 
-  // RuntimeUnavailable. One of the other two follows each RuntimeAsked.
+  // RuntimeUnavailable. One of the last two follows each RuntimeAsked.
   void RuntimeAsked();
+  // It has not answered for kAnswersWithin.
+  void RuntimeIsSilent();
   void RuntimeAnswered();
   void RuntimeFailed(const Error& error);
 

@@ -14,6 +14,14 @@ std::string KeyOfResize(const ContainerKey& container) {
   return container.pod_uid + "/" + container.container;
 }
 
+std::string Describe(const PastMirror& devices) {
+  std::string text = "is assigned " + devices.resource;
+  for (const std::string& id : devices.ids) text += " " + id;
+  return text +
+         " by a plugin that is registered with the kubelet directly; alignd does not know this "
+         "allocation and can allocate the same devices to another container";
+}
+
 }  // namespace
 
 void Conditions::QuotaNotLifted(const std::string& pod_uid, const Error& error,
@@ -118,6 +126,21 @@ void Conditions::PodGone(const std::string& pod_uid) {
     }
   }
   for (const auto& [type, key] : keys) Clear(type, key);
+}
+
+void Conditions::FoundPastMirror(const std::vector<PastMirror>& devices) {
+  std::set<std::string> keys;
+  for (const PastMirror& found : devices) {
+    const std::string key = found.container.container_id + " " + found.resource;
+    keys.insert(key);
+    Raise(key, {.condition = {
+                    .type = ConditionType::kConflictingDevicePlugin,
+                    .subject = found.container,
+                    .message = Describe(found),
+                    .remedy = "let the plugin register in alignd's device plugin directory only, "
+                              "then restart alignd: it takes over the devices of the container"}});
+  }
+  ClearOthers(ConditionType::kConflictingDevicePlugin, keys);
 }
 
 }  // namespace alignd::reconcile

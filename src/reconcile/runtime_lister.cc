@@ -177,7 +177,8 @@ void RuntimeLister::AnswerLate() {
 }
 
 RuntimeLister::Clock::time_point RuntimeLister::NextLate() const {
-  Clock::time_point next = RecurringTask::kNever;
+  Clock::time_point next =
+      under_way_ && !is_silent_ ? began_ + Conditions::kAnswersWithin : RecurringTask::kNever;
   for (const Waiter& waiter : waiters_) next = std::min(next, waiter.until);
   return next;
 }
@@ -197,6 +198,10 @@ RuntimeLister::Clock::time_point RuntimeLister::Run() {
     AnswerWaiters(answer->ok());
   }
   AnswerLate();
+  if (under_way_ && !is_silent_ && Clock::now() >= began_ + Conditions::kAnswersWithin) {
+    is_silent_ = true;
+    conditions_.RuntimeIsSilent();
+  }
   {
     const MutexLock lock(mutex_);
     if (under_way_) return NextLate();
@@ -213,9 +218,10 @@ RuntimeLister::Clock::time_point RuntimeLister::Run() {
 
 void RuntimeLister::Begin() {
   under_way_ = true;
+  is_silent_ = false;
+  conditions_.RuntimeAsked();
   began_ = Clock::now();
   registry_.BeginListing();
-  conditions_.RuntimeAsked();
   runtime_.List([this](Result<RuntimeListing> listing) {
     {
       const MutexLock lock(mutex_);

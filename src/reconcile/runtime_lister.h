@@ -136,6 +136,7 @@ class RuntimeLister {
 
   // Used by the task only.
   bool under_way_ = false;                  // a listing
+  bool is_silent_ = false;                  // and that it takes long is reported
   std::optional<RuntimeListing> adopting_;  // from this listing; it is under way meanwhile
   bool has_refused_ = false;                // the adopter, with this listing
   Clock::time_point began_;

@@ -57,8 +57,10 @@ Result<Done> ClearPath(const std::string& path) {
   if (const Result<Done> made = host::MakeDirectory(parent); !made.ok()) return made;
   // gRPC reports only that it cannot listen. This names the usual cause.
   if (access(parent.c_str(), W_OK | X_OK) != 0) {
+    const bool is_read_only = errno == EROFS;
     return Error{ErrorCode::kIo, std::generic_category().message(errno),
-                 "run as root, or allow this user to write there"}
+                 is_read_only ? "mount this file system writable, or choose another path"
+                              : "run as root, or allow this user to write there"}
         .In("write to " + parent.string());
   }
 

@@ -155,6 +155,9 @@ expect "no DaemonSet: alignd runs on" "enabled, active" "$(unit_state alignd.ser
 pod_starts remove first
 eventually "alignd-remove: refuses while the kubelet is attached" yes logged remove "not removed: alignctl kubelet attach has changed"
 expect_part "... and says what to do" "alignctl kubelet detach" "$(cat /test/remove.log)"
+eventually "... and that it goes on trying" yes logged remove "trying again every"
+sleep 5
+expect "... once, as long as the reason is the same" 1 "$(grep -c "not removed: " /test/remove.log)"
 expect_part "... its pod is not ready" "not ready: not removed" "$(is_removed)"
 expect "... alignd.service runs" "enabled, active" "$(unit_state alignd.service)"
 perl -MIO::Socket::UNIX -e 'my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or exit 1; sleep 1000' $cri &

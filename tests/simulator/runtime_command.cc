@@ -76,7 +76,9 @@ void AddRuntimeCommand(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
       "runtime", "A container runtime in memory that prints the changes of its containers");
   auto endpoint = std::make_shared<std::string>();
-  command->add_option("--listen", *endpoint, "The CRI socket to serve")->required();
+  command->add_option("--listen", *endpoint, "The CRI socket to serve")
+      ->type_name("SOCKET")
+      ->required();
   command->callback([&action, endpoint] {
     action = [endpoint](std::ostream& out) -> Result<Done> {
       const auto runtime = EmbeddedRuntime::Start(

@@ -147,6 +147,14 @@ std::string HugePagesNotThere(const Node& node, const NodeState& state, const Po
   return text;
 }
 
+// Whether a pod that does not fit on the empty node would fit there with all CPUs online.
+bool FitsOnline(const Node& node, const NodeState& state, const Pod& pod) {
+  if (state.cpu.offline.empty()) return false;
+  NodeState online = EmptyState(node, state);
+  cpumanager::SetOffline({}, online.cpu);
+  return Fits(node, online, pod);
+}
+
 // What helps a pod that does not fit on the empty node.
 std::string RequestLess(const Node& node, const NodeState& state, const Pod& pod) {
   const std::string missing =
@@ -287,6 +295,9 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
   if (!help.empty()) return help + DescribeNeverAdmitted(node, state, pod);
   if (fits_empty) {
     help = "it fits when other pods end and release their resources";
+  } else if (FitsOnline(node, state, pod)) {
+    help = "it does not fit even on the empty node while CPUs " + state.cpu.offline.ToString() +
+           " are offline: set them online, or reduce its requests";
   } else {
     help = "it does not fit even on the empty node: " + RequestLess(node, state, pod) +
            DescribeNeverAdmitted(node, state, pod);

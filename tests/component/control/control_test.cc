@@ -512,6 +512,8 @@ TEST_F(ControlTest, FailsWithARemedyIfAligndDoesNotRun) {
   EXPECT_EQ(status.status, cli::kNoAnswer);
   EXPECT_EQ(status.out, "");
   EXPECT_NE(status.err.find("check that alignd runs"), std::string::npos) << status.err;
+  const std::string path = *rpc::SocketPath(socket());
+  EXPECT_EQ(status.err.find(path), status.err.rfind(path)) << status.err;
 }
 
 }  // namespace

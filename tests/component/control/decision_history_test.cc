@@ -57,6 +57,15 @@ std::vector<std::string> UidsOf(const KeptDecisions& decisions) {
   return uids;
 }
 
+// What `alignctl why-not` says about the pod.
+Error WhyNotOf(const std::string& socket, const std::string& pod) {
+  v1::WhyNotRequest request;
+  request.set_pod(pod);
+  const Result<v1::WhyNotResponse> answer = ControlClient(socket).WhyNot(request);
+  if (answer.ok()) ADD_FAILURE() << "it is known: " << pod;
+  return answer.ok() ? Error{} : answer.error();
+}
+
 // The file of these bytes, with a checksum that matches.
 std::string Sealed(const std::string& body) {
   return "alignd-decisions 1 " + std::to_string(checkpoint::Fnv1a32(body)) + " " +
@@ -110,6 +119,11 @@ TEST_F(DecisionHistoryTest, SurvivesARestart) {
   EXPECT_GT(after[1].containers(0).candidates_size(), 0);
   EXPECT_EQ(fs::status(file()).permissions(), fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_FALSE(fs::exists(damaged()));
+  // The status shows it as refused: why-not must not say that it was not.
+  EXPECT_NE(WhyNotOf(socket(), "too-large").message.find("before alignd was started again"),
+            std::string::npos);
+  EXPECT_NE(WhyNotOf(socket(), "fits").message.find("was refused in the last 15 minutes"),
+            std::string::npos);
 
   // The new ones come first, and the limit counts both.
   ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("large-too", 77))));

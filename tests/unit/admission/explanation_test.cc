@@ -8,6 +8,7 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/why_not.h"
+#include "alignd/cpumanager/static_policy.h"
 #include "core/device_states.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
@@ -336,6 +337,17 @@ TEST(AdviceTest, HugePagesThatTheMachineDoesNotHaveAreNotToBeFewer) {
   EXPECT_TRUE(Mentions(text, "the machine has no hugepages-2Mi: reserve some, or request none"))
       << text;
   EXPECT_FALSE(Mentions(text, "fewer huge pages")) << text;
+}
+
+TEST(AdviceTest, CpusThatAreOfflineAreToBeSetOnline) {
+  const Node node = AdviceNode(TopologyManagerPolicy::kBestEffort, "socket:2 numa:1 core:4");
+  NodeState state = NodeState::Initial(node);
+  cpumanager::SetOffline({4, 5, 6}, state.cpu);
+  EXPECT_TRUE(Mentions(Refusing(node, state, Wanting("late", "7")),
+                       "it does not fit even on the empty node while CPUs 4-6 are offline: set "
+                       "them online, or reduce its requests"));
+  EXPECT_TRUE(Mentions(Refusing(node, state, Wanting("wide", "8")),
+                       "it does not fit even on the empty node: reduce its requests"));
 }
 
 // Both are true of it: the node has too few, and the policy never admits as many.

@@ -93,6 +93,41 @@ TEST(DecisionLog, CountsAnAnswerThatComesAgain) {
   EXPECT_EQ(log.Newest("a", 1).front()->times, 1u);
 }
 
+// The kubelet asks for a sandbox, for each container of the pod, and then for containers again.
+TEST(DecisionLog, CountsAttemptsOfTheKubelet) {
+  DecisionLog log;
+  const auto times_after = [&log](const std::string& wanted) {
+    PodDecision decision = RefusedPod("a", "no");
+    decision.wanted = wanted;
+    log.Add(std::move(decision));
+    return log.Newest("a", 1).front()->times;
+  };
+  EXPECT_EQ(times_after(""), 1u);
+  EXPECT_EQ(times_after("app"), 1u);
+  EXPECT_EQ(times_after("log"), 1u);
+  EXPECT_EQ(times_after("app"), 2u);
+  EXPECT_EQ(times_after("log"), 2u);
+  EXPECT_EQ(times_after(""), 2u);  // a new sandbox
+  EXPECT_EQ(times_after("app"), 3u);
+}
+
+TEST(DecisionLog, CountsSandboxesOfAPodWithoutContainers) {
+  DecisionLog log;
+  for (uint64_t i = 1; i <= 3; ++i) {
+    log.Add(RefusedPod("a", "no"));
+    EXPECT_EQ(log.Newest("a", 1).front()->times, i);
+  }
+}
+
+TEST(DecisionLog, SaysWhetherAnAnswerIsNew) {
+  DecisionLog log;
+  PodDecision decision = RefusedPod("a", "no");
+  EXPECT_TRUE(log.Add(decision));
+  decision.wanted = "app";
+  EXPECT_FALSE(log.Add(decision));
+  EXPECT_TRUE(log.Add(RefusedPod("a", "for another reason")));
+}
+
 // A plugin's error text may have a megabyte, and so may the names of a faulty request.
 TEST(DecisionLog, KeepsLittleOfLongTexts) {
   const std::string text(1 << 20, 'x');

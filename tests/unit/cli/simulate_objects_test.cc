@@ -155,10 +155,12 @@ TEST_F(SimulateObjects, EndsWithTwoForWrongInput) {
            {{"--node", "@node.json"}, "the node has no KubeletConfiguration; name one"},
            {{"--node", "@node.json", "--config", "@config.yaml", "--node-name", "w1"},
             "a description of a node has no name"},
-           {{"--replicas", "2"}, "--replicas requires --config, --node or --from-cluster"},
-           {{"--kubeconfig", "@config.yaml"}, "--kubeconfig requires --from-cluster"},
+           {{"--replicas", "2"},
+            "--replicas is permitted only with --config, --node or --from-cluster"},
+           {{"--kubeconfig", "@config.yaml"}, "--kubeconfig is permitted only with --from-cluster"},
            {{"--from-cluster", "--kubeconfig", "@config.yaml"}, "kubeconfig"},
-           {{"--from-cluster", "--node", "@one.json"}, "--node excludes --from-cluster"}}) {
+           {{"--from-cluster", "--node", "@one.json"},
+            "--node cannot be given together with --from-cluster"}}) {
     const Printed printed = Simulate(arguments);
     EXPECT_EQ(printed.status, 2) << fault << printed.out;
     EXPECT_NE(printed.err.find(fault), std::string::npos) << printed.err;

@@ -1,12 +1,17 @@
-// The number of plugins that alignd serves.
+// The number of plugins that alignd serves, and of lines that they can cause in the log.
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 
 #include "deviceplugin/checks.h"
+#include "deviceplugin/plugin_log.h"
 #include "deviceplugin/plugin_registry.h"
 #include "edge/fake_inventory.h"
 
@@ -83,6 +88,21 @@ TEST(PluginLimit, RegistrationsAtTheSameTimeDoNotExceedIt) {
   EXPECT_TRUE(last.ok()) << last.error().Text();
   ASSERT_FALSE(further.ok());
   EXPECT_EQ(further.error().code, ErrorCode::kUnavailable);
+}
+
+// A device can become unhealthy and healthy again hundreds of times in a second.
+TEST(PluginLimit, ChangesOfDevicesAreNotLoggedWithoutLimit) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  for (int i = 0; i < 1000; ++i) LogPluginNews("example.com/r", "2 devices, 1 healthy");
+  const std::string lines = log.str();
+  EXPECT_LE(std::ranges::count(lines, '\n'), host::LineLimit::kBurst + 50);
+  host::LineLimit::ReportAll();
+  spdlog::set_default_logger(before);
+  EXPECT_NE(log.str().find("registrations and devices of device plugins"), std::string::npos)
+      << log.str().substr(lines.size());
 }
 
 }  // namespace

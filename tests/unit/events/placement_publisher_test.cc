@@ -233,6 +233,11 @@ TEST_F(PlacementPublisherTest, KeepsWhatIsToBeWrittenWhileAligndIsAway) {
   alignd_runs_ = false;
   Pass(seconds(5));
   EXPECT_EQ(publisher_.counts().written, 1U);
+  alignd_runs_ = true;
+  Step();
+  EXPECT_EQ(waits_.back(), milliseconds(0));
+  Step();
+  EXPECT_GT(waits_.back(), milliseconds(0));
 }
 
 }  // namespace

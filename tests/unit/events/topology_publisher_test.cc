@@ -461,5 +461,18 @@ TEST_F(TopologyPublisherTest, WithoutAligndTheObjectStaysAsItIs) {
   EXPECT_EQ(AvailableInCluster(), "0");
 }
 
+// Started again with the same object, alignd would answer when the wait ends.
+TEST_F(TopologyPublisherTest, AfterAFailureAligndIsAskedOnceWithoutWaiting) {
+  for (int i = 0; i < 3; ++i) Step();
+  EXPECT_EQ(waits_.back(), TopologyPublisher::kAligndWait);
+  alignd_runs_ = false;
+  Step();
+  alignd_runs_ = true;
+  Step();
+  EXPECT_EQ(waits_.back(), milliseconds(0));
+  Step();
+  EXPECT_EQ(waits_.back(), TopologyPublisher::kAligndWait);
+}
+
 }  // namespace
 }  // namespace alignd::events

@@ -226,6 +226,67 @@ TEST(Conditions, RuntimeThatDoesNotAnswerIsUnavailableAfterSomeSeconds) {
   EXPECT_TRUE(conditions.Report(now + seconds(4)).empty());
 }
 
+TEST(Conditions, ARuntimeThatDoesNotAnswerIsLoggedOnceAndWhenItAnswers) {
+  Logged logged;
+  Conditions conditions;
+  conditions.RuntimeIsSilent();  // it was not asked
+  EXPECT_EQ(logged.Take(), "");
+  conditions.RuntimeAsked();
+  conditions.RuntimeIsSilent();
+  const std::string line = logged.Take();
+  EXPECT_TRUE(line.starts_with("warning RuntimeUnavailable: the runtime has not answered for "))
+      << line;
+  const Condition outage = Only(conditions.Report(system_clock::now() + seconds(7)));
+  EXPECT_TRUE(outage.message.starts_with("the runtime has not answered for 7 s. "))
+      << outage.message;
+  conditions.RuntimeFailed({ErrorCode::kDeadlineExceeded, "runtime: Version: Deadline Exceeded"});
+  conditions.RuntimeAsked();
+  conditions.RuntimeIsSilent();
+  EXPECT_EQ(logged.Take(), "");
+  EXPECT_EQ(Only(conditions.Report()).times, 3U);
+  conditions.RuntimeAnswered();
+  EXPECT_TRUE(logged.Take().starts_with("info RuntimeUnavailable resolved. "));
+}
+
+TEST(Conditions, AnOutageIsLoggedOnceWhicheverCallsFailAndSaysOnceWhatToDo) {
+  Logged logged;
+  Conditions conditions;
+  const auto fail = [&conditions](const char* method, const char* cause) {
+    conditions.RuntimeAsked();
+    conditions.RuntimeFailed({ErrorCode::kUnavailable,
+                              std::string("runtime: ") + method + ": /run/x: " + cause,
+                              "check that the container runtime runs"});
+  };
+  fail("ListPodSandbox", "connect: No such file or directory");
+  const std::string line = logged.Take();
+  EXPECT_EQ(line.find("check that the container runtime runs"), std::string::npos) << line;
+  EXPECT_NE(line.find("; start the runtime"), std::string::npos) << line;
+  fail("Version", "connect: No such file or directory");
+  EXPECT_EQ(logged.Take(), "");
+  fail("Version", "connect: Connection refused");
+  EXPECT_NE(logged.Take().find("Connection refused"), std::string::npos);
+}
+
+TEST(Conditions, AMissingKubeletIsNotLoggedForEachContainer) {
+  Logged logged;
+  Conditions conditions;
+  conditions.KubeletMissing(1, "c1");
+  EXPECT_TRUE(logged.Take().starts_with("error KubeletNotAttached: "));
+  conditions.KubeletMissing(2, "c0");
+  EXPECT_EQ(logged.Take(), "");
+  EXPECT_NE(Only(conditions.Report()).message.find("(c0 and 1 more)"), std::string::npos);
+}
+
+TEST(Conditions, AFileThatIsNotAppliedSaysOnceToCorrectIt) {
+  Conditions conditions;
+  const std::string correct =
+      "correct the file and reload alignd, or write the former configuration back";
+  conditions.ConfigurationNotApplied({ErrorCode::kCorrupt, "x", "correct the file"});
+  EXPECT_EQ(Only(conditions.Report()).remedy, correct);
+  conditions.ConfigurationNotApplied({ErrorCode::kInvalidArgument, "x", "give --may-move"});
+  EXPECT_EQ(Only(conditions.Report()).remedy, "give --may-move; " + correct);
+}
+
 TEST(Conditions, SignOfAnotherManagerExpiresIfItIsNotSeenAgain) {
   Logged logged;
   Conditions conditions;
