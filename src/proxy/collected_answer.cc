@@ -30,7 +30,7 @@ CollectedAnswer::Parts WholeAnswer(std::string message) {
   CollectedAnswer::Parts answer;
   answer.is_whole = true;
   answer.headers = AnswerBegin();
-  answer.trailers = TrailersWith(grpc::Status::OK);
+  answer.trailers = TrailersWith(grpc::Status());
   answer.message = std::move(message);
   return answer;
 }

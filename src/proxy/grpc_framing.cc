@@ -68,7 +68,7 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
     const size_t missing = kPrefixBytes - prefix_.size();
     prefix_.append(bytes.substr(0, missing));
     bytes.remove_prefix(std::min(missing, bytes.size()));
-    if (prefix_.size() < kPrefixBytes) return grpc::Status::OK;
+    if (prefix_.size() < kPrefixBytes) return grpc::Status();
     if (prefix_[0] != 0) {
       return {grpc::StatusCode::UNIMPLEMENTED,
               "alignd does not support compressed messages: send this message without compression"};
@@ -88,7 +88,7 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
     return MoreThanOneMessage();
   }
   bytes_.append(bytes);
-  return grpc::Status::OK;
+  return grpc::Status();
 }
 
 grpc::Status MoreThanOneMessage() {

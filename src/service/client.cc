@@ -281,7 +281,7 @@ void Client::StartUnary(ClientCall& call, const std::string& method,
       [answer](std::string message) {
         if (*answer) return proxy::MoreThanOneMessage();
         *answer = std::move(message);
-        return grpc::Status::OK;
+        return grpc::Status();
       },
       [answer, &response, on_end = std::move(on_end)](const grpc::Status& status) {
         if (!status.ok()) return on_end(status);
