@@ -23,14 +23,13 @@ target_compile_definitions(alignd_http_static PRIVATE
   $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
 target_link_libraries(alignd_http_static PRIVATE alignd_options alignd_hardening)
 
-pkg_check_modules(ALIGND_STATIC_PKG REQUIRED
-  grpc++_unsecure protobuf libcares re2 zlib libnghttp2 yaml-cpp hwloc)
+pkg_check_modules(ALIGND_STATIC_PKG REQUIRED absl_strings protobuf zlib libnghttp2 yaml-cpp hwloc)
 pkg_check_modules(ALIGND_STATIC_TLS REQUIRED openssl libbrotlienc libbrotlidec)
-# grpc's file does not name the next two. dbus is without the libsystemd that its file names: Debian has
-# no static one, and only the server in libdbus calls it. hwloc is without the libudev that its file names
-# for the same reason: it looks for the disks of this machine there, which reading a file does not. The
-# atomic operations of x86-64 need no library.
-set(libraries ${ALIGND_STATIC_PKG_STATIC_LIBRARIES} address_sorting upb dbus-1)
+# dbus is without the libsystemd that its file names: Debian has no static one, and only the server in
+# libdbus calls it. hwloc is without the libudev that its file names for the same reason: it looks for the
+# disks of this machine there, which reading a file does not. The atomic operations of x86-64 need no
+# library.
+set(libraries ${ALIGND_STATIC_PKG_STATIC_LIBRARIES} dbus-1)
 set(tls_libraries ${ALIGND_STATIC_TLS_STATIC_LIBRARIES})
 foreach(list libraries tls_libraries)
   list(REMOVE_ITEM ${list} atomic dl pthread rt udev)

@@ -140,6 +140,9 @@ std::string CoreSystemProblem(std::string_view header) {
   return standard ? "" : "the core uses the standard library only";
 }
 
+// All that src uses of gRPC: a header without a library.
+constexpr std::string_view kGrpcStatus = "grpcpp/support/status.h";
+
 struct LibraryRule {
   Names prefixes;
   Names modules;          // of the edges; empty: all
@@ -148,7 +151,7 @@ struct LibraryRule {
 
 std::string EdgeSystemProblem(const Place& from, std::string_view path, std::string_view header) {
   static const std::vector<LibraryRule> kRules = {
-      {.prefixes = {"grpc/", "grpcpp/"},
+      {.prefixes = {kGrpcStatus},
        .modules = {"rpc", "proxy", "podsource", "reconcile", "mirror", "deviceplugin", "cri",
                    "podresources", "control", "metrics", "daemon", "service"},
        .file = ""},
@@ -161,6 +164,7 @@ std::string EdgeSystemProblem(const Place& from, std::string_view path, std::str
       {.prefixes = {"httplib.h"}, .modules = {"metrics", "apiserver", "extender"}, .file = ""},
       {.prefixes = {"yaml-cpp/"}, .modules = {}, .file = "src/host/yaml.cc"},
   };
+  if (header.starts_with("grpc") && header != kGrpcStatus) return "gRPC's library is not linked";
   for (const LibraryRule& rule : kRules) {
     const bool concerned = std::ranges::any_of(
         rule.prefixes, [&](std::string_view prefix) { return header.starts_with(prefix); });
@@ -184,8 +188,8 @@ std::string Problem(std::string_view path, std::string_view header, bool quoted)
   }
   if (from->core) return CoreSystemProblem(header);
   if (!generated) return EdgeSystemProblem(*from, path, header);
-  const bool service = header.ends_with(".grpc.pb.h");
-  return EdgeSystemProblem(*from, path, service ? "grpcpp/" : "google/protobuf/");
+  if (header.ends_with(".grpc.pb.h")) return "gRPC's library is not linked";
+  return EdgeSystemProblem(*from, path, "google/protobuf/");
 }
 
 // Checks one line of a file; a line that is no #include has no problem.
@@ -243,7 +247,7 @@ TEST(IncludeRules, AllowWhatTheyShould) {
       {"src/host/file.cc", "#include <fcntl.h>"},
       {"src/host/yaml.cc", "#include <yaml-cpp/yaml.h>"},
       {"src/allocation/checkpoint_store.cc", "#include \"host/file.h\""},
-      {"src/cri/forwarder.h", "#include <grpcpp/channel.h>"},
+      {"src/cri/forwarder.h", "#include <grpcpp/support/status.h>"},
       {"src/podsource/cri_sizes.cc", "#include \"runtime/v1/cri.pb.h\""},
       {"src/daemon/daemon.cc", "#include \"cri/forwarder.h\""},
       {"src/cli/simulate_command.cc", "#include <CLI/App.hpp>"},
@@ -306,8 +310,10 @@ TEST(IncludeRules, RefuseWhatTheyShould) {
        "cri may not include control"},
       {"src/control/control_server.cc", "#include \"daemon/daemon.h\"",
        "control may not include daemon"},
-      {"src/allocation/allocation_manager.h", "#include <grpcpp/channel.h>",
+      {"src/allocation/allocation_manager.h", "#include <grpcpp/support/status.h>",
        "this library is not for allocation"},
+      {"src/cri/forwarder.h", "#include <grpcpp/channel.h>", "gRPC's library is not linked"},
+      {"src/cri/forwarder.h", "#include <grpc/grpc.h>", "gRPC's library is not linked"},
       {"src/allocation/allocation_manager.cc", "#include <prometheus/counter.h>",
        "this library is not for allocation"},
       {"src/daemon/daemon.cc", "#include <httplib.h>", "this library is not for daemon"},
@@ -316,8 +322,8 @@ TEST(IncludeRules, RefuseWhatTheyShould) {
       {"src/allocation/allocation_manager.cc", "#include \"deviceplugin/v1beta1/api.pb.h\"",
        "this library is not for allocation"},
       {"src/cri/forwarder.cc", "#include <CLI/App.hpp>", "this library is not for cri"},
-      {"src/cli/report_text.h", "#include \"alignd/control/v1/control.grpc.pb.h\"",
-       "this library is not for cli"},
+      {"src/control/control_server.h", "#include \"alignd/control/v1/control.grpc.pb.h\"",
+       "gRPC's library is not linked"},
       {"src/daemon/options.cc", "#include <yaml-cpp/yaml.h>", "only src/host/yaml.cc may"},
   };
   for (const Case& c : cases) {

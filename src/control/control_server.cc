@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kMaxSearch{5};
 // Others may have access to the socket: they may read.
 grpc::Status RequireMayChange(const service::Call& call, const char* what) {
   const uid_t own = geteuid();
-  if (call.user && (*call.user == 0 || *call.user == own)) return grpc::Status::OK;
+  if (call.user && (*call.user == 0 || *call.user == own)) return grpc::Status();
   const std::string caller =
       call.user ? "user " + std::to_string(*call.user) : "a user that is not known";
   const std::string allowed =
@@ -58,13 +58,13 @@ class ControlServer::Service {
     Add<v1::GetStatusRequest, v1::GetStatusResponse>(
         methods, "GetStatus", reports_, [this](const auto& request, auto& response, const auto&) {
           response = ReportStatus(sources_, request.list_devices());
-          return grpc::Status::OK;
+          return grpc::Status();
         });
     // Reads the files of claims and of their devices.
     Add<v1::ListPodsRequest, v1::ListPodsResponse>(
         methods, "ListPods", explanations_, [this](const auto&, auto& response, const auto&) {
           response = ReportPods(sources_);
-          return grpc::Status::OK;
+          return grpc::Status();
         });
     Add<v1::ExplainRequest, v1::ExplainResponse>(
         methods, "Explain", explanations_,
@@ -88,7 +88,7 @@ class ControlServer::Service {
           for (const v1::Setting& setting : sources_.facts.settings) {
             *response.add_settings() = setting;
           }
-          return grpc::Status::OK;
+          return grpc::Status();
         });
     methods.emplace(kGetTopology, service::OnQueue(reports_, topology_.Method()));
     return methods;
@@ -111,7 +111,7 @@ class ControlServer::Service {
         methods, "GetChange", reports_, [this](const auto& request, auto& response, const auto&) {
           if (sources_.changer == nullptr) return NoChanges();
           response = sources_.changer->Outcome(request.change());
-          return grpc::Status::OK;
+          return grpc::Status();
         });
   }
 
@@ -134,14 +134,14 @@ class ControlServer::Service {
     };
     const auto waiting = sources_.allocation.WaitingPods();
     for (const auto& decision : sources_.allocation.decisions().Newest(request.pod(), limit)) {
-      if (call.IsCancelled()) return grpc::Status::CANCELLED;
+      if (call.IsCancelled()) return grpc::Status(grpc::StatusCode::CANCELLED, "");
       v1::PodDecision message = ReportDecision(sources_.node, *decision);
       if (waiting && decision->waits) {
         message.set_position(static_cast<uint32_t>(waiting->PositionOf(decision->pod_uid)));
       }
-      if (!add(std::move(message))) return grpc::Status::OK;
+      if (!add(std::move(message))) return grpc::Status();
     }
-    if (sources_.history == nullptr) return grpc::Status::OK;
+    if (sources_.history == nullptr) return grpc::Status();
     for (const auto& decision : sources_.history->before()) {
       if (static_cast<size_t>(response.decisions_size()) >= limit) break;
       if (!allocation::NamesPod(request.pod(), decision->pod_uid(), decision->pod_namespace(),
@@ -150,7 +150,7 @@ class ControlServer::Service {
       }
       if (!add(*decision)) break;
     }
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   grpc::Status WhyNot(const v1::WhyNotRequest& request, v1::WhyNotResponse& response,
@@ -161,7 +161,7 @@ class ControlServer::Service {
     Result<v1::WhyNotResponse> report = ReportWhyNot(sources_, request, may_go_on);
     if (!report.ok()) return rpc::ToStatus(report.error());
     response = *std::move(report);
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   grpc::Status Bypass(const v1::BypassRequest& request, v1::BypassResponse& response,
@@ -184,7 +184,7 @@ class ControlServer::Service {
     response.set_mirrors_devices(sources_.mirrors_devices);
     response.set_ends_at_restart(bypass->EndsAtRestart());
     if (since) response.set_since_unix_ms(UnixMs(*since));
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   static grpc::Status NoChanges() {
@@ -215,14 +215,14 @@ class ControlServer::Service {
     if (!response.admitted()) {
       refuse({ErrorCode::kInvalidArgument, WhyRefused(response), kSeePlan});
     }
-    if (!apply || !response.admitted()) return grpc::Status::OK;
+    if (!apply || !response.admitted()) return grpc::Status();
     const Result<uint64_t> change = sources_.changer->Apply(wanted);
     if (!change.ok()) {
       refuse(change.error());
       return Answered(change.error());
     }
     response.set_change(*change);
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   const ReportSources sources_;

@@ -19,7 +19,7 @@ struct WatcherSettings {
   // Pause before the next attempt to register a plugin. It doubles after each failure.
   std::chrono::milliseconds first_pause{500};
   std::chrono::milliseconds last_pause{std::chrono::minutes(2)};
-  // Attempts at a time; one takes some 100 KB, and no thread. Further sockets wait: first those
+  // Attempts at a time; one takes a connection, and no thread. Further sockets wait: first those
   // that have never been asked, then in the order in which their attempts are due.
   size_t max_attempts = 64;
   // While sockets wait, a plugin that has not answered GetInfo within this time is asked again

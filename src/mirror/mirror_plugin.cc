@@ -66,7 +66,7 @@ class MirrorPlugin::Service {
          Computed<v1beta1::Empty, v1beta1::DevicePluginOptions>(
              [this](const auto&, v1beta1::DevicePluginOptions& options, const auto&) {
                options.set_get_preferred_allocation_available(static_cast<bool>(preference_));
-               return grpc::Status::OK;
+               return grpc::Status();
              })},
         {plugin + "GetPreferredAllocation",
          [this](const service::Call& call) { GetPreferredAllocation(call); }},
@@ -76,7 +76,7 @@ class MirrorPlugin::Service {
         // GetDevicePluginOptions does not ask for it. The real plugin is called before each start.
         {plugin + "PreStartContainer",
          Computed<v1beta1::PreStartContainerRequest, v1beta1::PreStartContainerResponse>(
-             [](const auto&, auto&, const auto&) { return grpc::Status::OK; })},
+             [](const auto&, auto&, const auto&) { return grpc::Status(); })},
         {registration + "GetInfo",
          Computed<pluginregistration::InfoRequest, pluginregistration::PluginInfo>(
              [this](const auto&, pluginregistration::PluginInfo& info, const auto&) {
@@ -135,7 +135,7 @@ class MirrorPlugin::Service {
       auto& annotations = *response.add_container_responses()->mutable_annotations();
       annotations[annotation.key] = std::move(annotation.value);
     }
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   grpc::Status GetInfo(pluginregistration::PluginInfo& info) {
@@ -144,7 +144,7 @@ class MirrorPlugin::Service {
     info.set_endpoint(socket_);
     info.add_supported_versions("v1beta1");
     called_ = true;
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   grpc::Status NotifyRegistrationStatus(const pluginregistration::RegistrationStatus& status) {
@@ -155,7 +155,7 @@ class MirrorPlugin::Service {
                     status.error());
     }
     called_ = true;
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   grpc::Status Check(const Marker& marker) const {
@@ -164,7 +164,7 @@ class MirrorPlugin::Service {
       if (ids_.contains(id)) continue;
       return {grpc::StatusCode::INVALID_ARGUMENT, resource_ + ": there is no device " + id};
     }
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   const std::string resource_;

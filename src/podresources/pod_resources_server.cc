@@ -44,7 +44,7 @@ class PodResourcesServer::Services {
              Limited<::v1::AllocatableResourcesRequest, ::v1::AllocatableResourcesResponse>(
                  [this](const auto&, auto& response) {
                    response = Allocatable(node_, allocation_.snapshot()->state);
-                   return grpc::Status::OK;
+                   return grpc::Status();
                  })},
             {"/v1alpha1.PodResourcesLister/List",
              Limited<::v1alpha1::ListPodResourcesRequest, ::v1alpha1::ListPodResourcesResponse>(
@@ -73,7 +73,7 @@ class PodResourcesServer::Services {
     for (const Pod& pod : ListedPods(snapshot->state)) {
       *response.add_pod_resources() = Describe(snapshot->state, pod, claims);
     }
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   grpc::Status Get(const ::v1::GetPodResourcesRequest& request,
@@ -82,7 +82,7 @@ class PodResourcesServer::Services {
     for (const Pod& pod : ListedPods(snapshot->state)) {
       if (pod.name != request.pod_name() || pod.name_space != request.pod_namespace()) continue;
       *response.mutable_pod_resources() = Describe(snapshot->state, pod, Claims());
-      return grpc::Status::OK;
+      return grpc::Status();
     }
     // The kubelet's text.
     return {grpc::StatusCode::NOT_FOUND,
@@ -95,7 +95,7 @@ class PodResourcesServer::Services {
     for (const Pod& pod : ListedPods(snapshot->state)) {
       *response.add_pod_resources() = DescribeDevices(snapshot->state, pod);
     }
-    return grpc::Status::OK;
+    return grpc::Status();
   }
 
   dra::ContainerClaims Claims() const {

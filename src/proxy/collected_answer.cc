@@ -1,5 +1,6 @@
 #include "proxy/collected_answer.h"
 
+#include <string>
 #include <utility>
 
 namespace alignd::proxy {
@@ -30,7 +31,7 @@ CollectedAnswer::Parts WholeAnswer(std::string message) {
   CollectedAnswer::Parts answer;
   answer.is_whole = true;
   answer.headers = AnswerBegin();
-  answer.trailers = TrailersWith(grpc::Status::OK);
+  answer.trailers = TrailersWith(grpc::Status());
   answer.message = std::move(message);
   return answer;
 }
@@ -48,8 +49,10 @@ void EndWith(const grpc::Status& status, Session& session, int32_t stream, bool 
 }
 
 grpc::Status ResetStatus(uint32_t code, bool lost) {
+  if (lost) return {grpc::StatusCode::UNAVAILABLE, "the connection to the runtime is gone"};
+  const std::string text = "the call of the runtime was reset: " + ResetReason(code);
   return {code == NGHTTP2_CANCEL ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE,
-          lost ? "the connection to the runtime is gone" : "the runtime reset the call"};
+          text};
 }
 
 }  // namespace alignd::proxy

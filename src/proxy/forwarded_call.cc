@@ -358,7 +358,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     const grpc::Status status = ResetStatus(code, lost);
     if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
     const bool as_it_came = handler_ == nullptr || code == NGHTTP2_REFUSED_STREAM;
-    if (!lost && as_it_came && caller_.session != nullptr) {
+    if (!lost && as_it_came && code != kHeadersTooLong && caller_.session != nullptr) {
       // The caller interprets the code itself: it may repeat a call that was refused.
       state_ = State::kFinished;
       record_.End(status.error_code());

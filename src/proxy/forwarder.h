@@ -54,7 +54,7 @@ class CallHandler {
   virtual void OnCaller(std::optional<uid_t> user) { (void)user; }
 
   // The call has begun. If this is not OK, the call ends with it at once, before any message.
-  virtual grpc::Status OnCall() { return grpc::Status::OK; }
+  virtual grpc::Status OnCall() { return grpc::Status(); }
 
   // `request` is the whole request message. Calls `decide` once, now or later, on any thread.
   // Further calls, and calls after the caller has cancelled, have no effect. A copy of `decide`

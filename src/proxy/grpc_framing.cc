@@ -61,6 +61,18 @@ std::string Base64Decoded(std::string_view text) {
   return absl::Base64Unescape({text.data(), text.size()}, &bytes) ? bytes : std::string();
 }
 
+// Of an answer without a gRPC status. Source: gRPC's doc/http-grpc-status-mapping.md.
+grpc::StatusCode CodeOfHttp(std::string_view status) {
+  if (status == "400") return grpc::StatusCode::INTERNAL;
+  if (status == "401") return grpc::StatusCode::UNAUTHENTICATED;
+  if (status == "403") return grpc::StatusCode::PERMISSION_DENIED;
+  if (status == "404") return grpc::StatusCode::UNIMPLEMENTED;
+  if (status == "429" || status == "502" || status == "503" || status == "504") {
+    return grpc::StatusCode::UNAVAILABLE;
+  }
+  return grpc::StatusCode::UNKNOWN;
+}
+
 }  // namespace
 
 grpc::Status MessageReader::Append(std::string_view bytes) {
@@ -68,7 +80,7 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
     const size_t missing = kPrefixBytes - prefix_.size();
     prefix_.append(bytes.substr(0, missing));
     bytes.remove_prefix(std::min(missing, bytes.size()));
-    if (prefix_.size() < kPrefixBytes) return grpc::Status::OK;
+    if (prefix_.size() < kPrefixBytes) return grpc::Status();
     if (prefix_[0] != 0) {
       return {grpc::StatusCode::UNIMPLEMENTED,
               "alignd does not support compressed messages: send this message without compression"};
@@ -88,7 +100,7 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
     return MoreThanOneMessage();
   }
   bytes_.append(bytes);
-  return grpc::Status::OK;
+  return grpc::Status();
 }
 
 grpc::Status MoreThanOneMessage() {
@@ -181,7 +193,7 @@ grpc::Status StatusIn(const Headers& trailers) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
     const std::string_view http = trailers.Find(":status");
-    return {grpc::StatusCode::UNKNOWN,
+    return {text.empty() ? CodeOfHttp(http) : grpc::StatusCode::UNKNOWN,
             "the answer ended without a gRPC status" +
                 (http.empty() ? std::string() : ", HTTP status " + std::string(http))};
   }

@@ -58,7 +58,8 @@ std::optional<std::chrono::microseconds> ParseTimeout(std::string_view value);
 Headers ForNewMessage(const Headers& headers);
 
 bool HasStatus(const Headers& trailers);
-// The status at the end of an answer; UNKNOWN if there is none.
+// The status at the end of an answer. If there is none, the HTTP status decides, as for gRPC's
+// clients; without that, it is UNKNOWN.
 grpc::Status StatusIn(const Headers& trailers);
 
 // The headers before an answer's message, trailers with the status, and the headers of an answer

@@ -242,6 +242,7 @@ int Session::StreamClosed(int32_t stream, uint32_t code) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return 0;
   StreamEvents* const events = found->second.events;
+  if (found->second.headers_too_long) code = kHeadersTooLong;
   if (found_.first == stream) found_ = {};
   streams_.erase(found);
   if (events != nullptr) events->OnClosed(code);

@@ -22,8 +22,12 @@
 
 namespace alignd::proxy {
 
-// A code beside the error codes of HTTP/2: the connection is gone.
+// Codes beside the error codes of HTTP/2: the connection is gone; the peer's headers are too long.
 inline constexpr uint32_t kConnectionLost = 0xffff'ffff;
+inline constexpr uint32_t kHeadersTooLong = 0xffff'fffe;
+
+// Why a stream was reset with `code`, for a person.
+std::string ResetReason(uint32_t code);
 
 // Receives the events of one stream, on the loop's thread. May call any method of the session, but
 // not destroy it.
@@ -102,8 +106,9 @@ class Session final : private host::EventLoop::Watcher {
     StreamEvents* events = nullptr;
     Pieces bytes;
     bool ended = false;
-    bool is_reset = false;  // sends no more bytes
-    bool deferred = false;  // nghttp2 waits for bytes from Write
+    bool is_reset = false;          // sends no more bytes
+    bool headers_too_long = false;  // those of the peer
+    bool deferred = false;          // nghttp2 waits for bytes from Write
     Headers trailers;
   };
 

@@ -21,6 +21,16 @@ nghttp2_nv NameValue(const Headers::Field& field) {
 
 }  // namespace
 
+std::string ResetReason(uint32_t code) {
+  constexpr char kLimit[] = "the 64 KiB of headers that alignd reads";
+  if (code == kHeadersTooLong) return std::string("the answer exceeds ") + kLimit;
+  const std::string name = nghttp2_http2_strerror(code);
+  // A peer that knows the limit does not send the text. Go's end such a call with the first of
+  // these codes, gRPC's C library with the second.
+  if (code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_ENHANCE_YOUR_CALM) return name;
+  return name + "; the peer's error text may exceed " + kLimit + ": see its log";
+}
+
 const std::vector<nghttp2_nv>& Session::NameValues(const Headers& headers) {
   name_values_.clear();
   for (const Headers::Field& field : headers) name_values_.push_back(NameValue(field));
@@ -42,10 +52,13 @@ struct Session::Hooks {
     session.streams_[stream].events = session.callbacks_.accept(stream);
     return 0;
   }
-  static int OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_size,
-                      const uint8_t* value, size_t value_size, uint8_t, void* self) {
+  static int OnHeader(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
+                      size_t name_size, const uint8_t* value, size_t value_size, uint8_t,
+                      void* self) {
     Session& session = Self(self);
     if (session.block_.bytes() + name_size + value_size > kMaxHeaderBytes) {
+      Outgoing* const stream = session.FindStream(frame->hd.stream_id);
+      if (stream != nullptr) stream->headers_too_long = true;
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // resets the stream
     }
     session.block_.Add({reinterpret_cast<const char*>(name), name_size},
@@ -70,7 +83,11 @@ struct Session::Hooks {
     return 0;
   }
   static int OnNotSent(nghttp2_session*, const nghttp2_frame* frame, int error, void* self) {
-    spdlog::debug("HTTP/2 frame of type {} not sent: {}", frame->hd.type, nghttp2_strerror(error));
+    // Not of a client: its thread goes on while the program ends, and spdlog does not.
+    if (Self(self).is_server_) {
+      spdlog::debug("HTTP/2 frame of type {} not sent: {}", frame->hd.type,
+                    nghttp2_strerror(error));
+    }
     if (frame->hd.type != NGHTTP2_HEADERS) return 0;
     const int32_t stream = frame->hd.stream_id;
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {

@@ -36,7 +36,7 @@ class RuntimeEvents::Stream final : public std::enable_shared_from_this<Stream> 
         call_, kEventsMethod, runtime::v1::GetEventsRequest(),
         [this](const std::string& message) {
           OnMessage(message);
-          return grpc::Status::OK;
+          return grpc::Status();
         },
         [self = shared_from_this()](const grpc::Status& status) { self->events_.OnEnd(status); });
   }

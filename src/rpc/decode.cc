@@ -34,7 +34,7 @@ grpc::Status Decode(const std::string& bytes, google::protobuf::Message& message
             Describe(bytes) + " have so many parts that " + message.GetTypeName() +
                 " would take more than " + std::to_string(kMax) + " bytes of memory"};
   }
-  if (message.ParseFromString(bytes)) return grpc::Status::OK;
+  if (message.ParseFromString(bytes)) return grpc::Status();
   return {grpc::StatusCode::INTERNAL,
           Describe(bytes) + " cannot be decoded as " + message.GetTypeName()};
 }

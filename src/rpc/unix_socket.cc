@@ -1,11 +1,5 @@
 #include "rpc/unix_socket.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
-#include <grpcpp/support/channel_arguments.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -17,7 +11,6 @@
 #include <system_error>
 
 #include "host/durable_file.h"
-#include "rpc/limits.h"
 
 namespace alignd::rpc {
 namespace {
@@ -55,7 +48,7 @@ int TryConnect(const std::string& path) {
 Result<Done> ClearPath(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   if (const Result<Done> made = host::MakeDirectory(parent); !made.ok()) return made;
-  // gRPC reports only that it cannot listen. This names the usual cause.
+  // The error of bind would not name the directory.
   if (access(parent.c_str(), W_OK | X_OK) != 0) {
     const bool is_read_only = errno == EROFS;
     return Error{ErrorCode::kIo, std::generic_category().message(errno),
@@ -81,23 +74,6 @@ Result<Done> ClearPath(const std::string& path) {
   if (failure != ECONNREFUSED) return ErrnoError(failure).In("connect to the existing socket");
   if (unlink(path.c_str()) != 0) return ErrnoError(errno).In("remove the stale socket");
   return Done{};
-}
-
-// gRPC's name of the socket at `path`: a URI, so everything unusual is percent-encoded.
-std::string Target(std::string_view path) {
-  constexpr std::string_view kPlain = "-._~/";
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string target = "unix:";
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (letter || kPlain.find(c) != std::string_view::npos) {
-      target += c;
-    } else {
-      target += {'%', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return target;
 }
 
 }  // namespace
@@ -128,32 +104,6 @@ bool IsServed(const std::string& path) {
   return path.size() < sizeof(sockaddr_un::sun_path) && TryConnect(path) == 0;
 }
 
-Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
-                                             grpc::ServerBuilder& builder) {
-  const Result<std::string> path = SocketPath(endpoint);
-  if (!path.ok()) return path.error().In("listen");
-  const std::string context = "listen on " + *path;
-  const Result<Done> cleared = ClearPath(*path);
-  if (!cleared.ok()) return cleared.error().In(context);
-
-  int bound = 0;
-  SetLimits(builder);
-  builder.AddListeningPort(Target(*path), grpc::InsecureServerCredentials(), &bound);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || bound == 0) {
-    return Error{ErrorCode::kIo, "gRPC could not start the server",
-                 "check gRPC's messages in alignd's log"}
-        .In(context);
-  }
-  // Before this, the umask decides. With that of alignd (main.cc), only the owner can connect.
-  if (chmod(path->c_str(), kSocketMode) != 0) {
-    const int number = errno;
-    server->Shutdown();
-    return ErrnoError(number).In("set the mode").In(context);
-  }
-  return server;
-}
-
 Result<host::Descriptor> OpenListening(std::string_view endpoint) {
   const Result<std::string> path = SocketPath(endpoint);
   if (!path.ok()) return path.error().In("listen");
@@ -169,24 +119,6 @@ Result<host::Descriptor> OpenListening(std::string_view endpoint) {
     return ErrnoError(errno).In(context);
   }
   return socket;
-}
-
-Result<std::shared_ptr<grpc::Channel>> Dial(std::string_view endpoint) {
-  const Result<std::string> path = SocketPath(endpoint);
-  if (!path.ok()) return path.error().In("dial");
-  grpc::ChannelArguments arguments;
-  SetLimits(arguments);
-  // gRPC's minimum. An attempt at a missing socket costs some 10 us.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-  // The time for one attempt. The kernel connects at once; what may take time on a busy machine is
-  // the peer's first frame.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
-  // A CreateContainer must not be sent twice, and the copies for retries would cost memory.
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
-                   1);  // no back-off shared with other channels
-  return grpc::CreateCustomChannel(Target(*path), grpc::InsecureChannelCredentials(), arguments);
 }
 
 }  // namespace alignd::rpc

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <future>
@@ -26,7 +27,7 @@ constexpr std::chrono::milliseconds kConnectPause{100};
 
 // The stream has ended before its status. The codes are gRPC's.
 grpc::Status StatusOfEnd(uint32_t code) {
-  const std::string text = "the call was reset: " + std::string(nghttp2_http2_strerror(code));
+  const std::string text = "the call was reset: " + proxy::ResetReason(code);
   switch (code) {
     case proxy::kConnectionLost:
       return {grpc::StatusCode::UNAVAILABLE, "the connection has ended"};
@@ -102,6 +103,7 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
 
   void Begin() {
     if (options_.timeout) {
+      deadline_ = host::EventLoop::Clock::now() + *options_.timeout;
       loop_->After(*options_.timeout, [weak = weak_from_this()] {
         const std::shared_ptr<Exchange> call = weak.lock();
         if (call) call->End({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"});
@@ -129,8 +131,7 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
     if (!end && http.starts_with('1')) return;  // more headers follow
     if (end) return Conclude(headers);
     if (std::exchange(begun_, true)) return;  // trailers without an end: the end follows
-    if (http == "200") return;
-    End({grpc::StatusCode::UNKNOWN, "HTTP status " + std::string(http)});
+    if (http != "200") End(proxy::StatusIn(headers));
   }
 
   void OnData(const proxy::SharedBytes& data) override {
@@ -190,6 +191,13 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
     session_->End(stream_);
   }
 
+  // The wait for the peer has used a part of the timeout. A call that is over would have ended.
+  std::chrono::milliseconds TimeLeft() const {
+    using std::chrono::milliseconds;
+    const auto left = std::chrono::ceil<milliseconds>(deadline_ - host::EventLoop::Clock::now());
+    return std::max(left, milliseconds(1));
+  }
+
   proxy::Headers RequestHeaders() const {
     proxy::Headers headers = {
         {":method", "POST"}, {":scheme", "http"}, {":path", method_}, {":authority", "localhost"}};
@@ -197,7 +205,7 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
     headers.Add("content-type", "application/grpc");
     headers.Add("user-agent", "alignd");
     headers.Add("grpc-accept-encoding", "identity");
-    if (options_.timeout) headers.Add("grpc-timeout", TimeoutValue(*options_.timeout));
+    if (options_.timeout) headers.Add("grpc-timeout", TimeoutValue(TimeLeft()));
     return headers;
   }
 
@@ -214,6 +222,7 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
   const std::shared_ptr<host::EventLoop> loop_;
   std::shared_ptr<Client::Peer> peer_;  // null once the call has ended
   const Options options_;
+  host::EventLoop::Clock::time_point deadline_;  // if there is a timeout
   const std::string method_;
   std::string request_;  // with gRPC's prefix, until it is sent
   size_t unwritten_;     // bytes of it
@@ -281,7 +290,7 @@ void Client::StartUnary(ClientCall& call, const std::string& method,
       [answer](std::string message) {
         if (*answer) return proxy::MoreThanOneMessage();
         *answer = std::move(message);
-        return grpc::Status::OK;
+        return grpc::Status();
       },
       [answer, &response, on_end = std::move(on_end)](const grpc::Status& status) {
         if (!status.ok()) return on_end(status);

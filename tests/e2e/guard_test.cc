@@ -55,7 +55,7 @@ TEST_F(RealNode, RefusedResizeLeavesThePodsCgroupAsItWas) {
   const int64_t cpus = all_.Count();
   resize.mutable_linux()->set_cpu_quota(cpus * 100'000);
   resize.mutable_linux()->set_cpu_shares(cpus * 1024);
-  const auto channel = rpc::Dial(Socket());
+  const auto channel = simulator::Dial(Socket());
   ASSERT_TRUE(channel.ok());
   for (int i = 0; i < 3; ++i) {
     std::ofstream(cpu / "cpu.cfs_quota_us") << 200'000 << std::endl;

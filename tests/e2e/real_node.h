@@ -23,8 +23,8 @@
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 #include "edge/raw_call.h"
-#include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
+#include "simulator/grpc_socket.h"
 #include "simulator/kubelet.h"
 
 namespace alignd::testing {
@@ -242,7 +242,7 @@ class RealNode : public ::testing::Test {
     request.set_container_id(id);
     request.set_verbose(true);
     const RawAnswer answer =
-        CallUnary(*rpc::Dial(RuntimeSocket()), "/runtime.v1.RuntimeService/ContainerStatus",
+        CallUnary(*simulator::Dial(RuntimeSocket()), "/runtime.v1.RuntimeService/ContainerStatus",
                   request.SerializeAsString());
     runtime::v1::ContainerStatusResponse status;
     EXPECT_TRUE(answer.message && status.ParseFromString(*answer.message))
@@ -257,7 +257,7 @@ class RealNode : public ::testing::Test {
 
   // A client of alignd, or of the runtime.
   std::unique_ptr<Kubelet> MakeKubelet(const std::string& socket) const {
-    const auto channel = rpc::Dial(socket);
+    const auto channel = simulator::Dial(socket);
     EXPECT_TRUE(channel.ok());
     return std::make_unique<Kubelet>(*channel, KubeletSettings{cgroup_root_, {}, true});
   }

@@ -26,8 +26,8 @@ struct Answers {
 Answers CallBoth(const std::string& runtime, const std::string& alignd, const char* method,
                  const google::protobuf::MessageLite& request) {
   const std::string bytes = request.SerializeAsString();
-  return {CallUnary(*rpc::Dial(runtime), method, bytes, SetDeadline),
-          CallUnary(*rpc::Dial(alignd), method, bytes, SetDeadline)};
+  return {CallUnary(*simulator::Dial(runtime), method, bytes, SetDeadline),
+          CallUnary(*simulator::Dial(alignd), method, bytes, SetDeadline)};
 }
 
 void ExpectEqual(const Answers& answers, const char* what) {

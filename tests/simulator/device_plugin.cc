@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "pluginregistration/v1/pluginregistration.grpc.pb.h"
-#include "rpc/unix_socket.h"
 #include "simulator/device_service.h"
+#include "simulator/grpc_socket.h"
 #include "simulator/system_error.h"
 
 namespace alignd::simulator {
@@ -122,7 +122,7 @@ Result<Done> DevicePlugin::Serve() {
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
   if (!profile_.registry.empty()) builder.RegisterService(offer_service_.get());
-  Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(socket_.string(), builder);
+  Result<std::unique_ptr<grpc::Server>> server = Listen(socket_.string(), builder);
   if (!server.ok()) return server.error();
   server_ = *std::move(server);
   return Done{};
@@ -170,7 +170,7 @@ bool DevicePlugin::ReadEvents() {
 }
 
 Result<Done> DevicePlugin::Register() {
-  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(kubelet_socket_.string());
+  const Result<std::shared_ptr<grpc::Channel>> channel = Dial(kubelet_socket_.string());
   if (!channel.ok()) return channel.error();
   const auto stub = v1beta1::Registration::NewStub(*channel);
   grpc::ClientContext context;

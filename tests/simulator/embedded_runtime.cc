@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 #include "simulator/runtime_state.h"
 #include "sync/mutex.h"
 
@@ -196,7 +196,7 @@ class Runtime final : public EmbeddedRuntime {
   Result<Done> Listen(const std::string& endpoint) {
     grpc::ServerBuilder builder;
     builder.RegisterCallbackGenericService(&service_);
-    Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
+    Result<std::unique_ptr<grpc::Server>> server = simulator::Listen(endpoint, builder);
     if (!server.ok()) return server.error();
     server_ = std::move(server).value();
     return Done{};

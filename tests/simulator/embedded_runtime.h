@@ -32,8 +32,8 @@ class EmbeddedRuntime {
   // answer. Must not block, nor call this object.
   using Observer = std::function<void(const RuntimeModel::Event&)>;
 
-  // Listens on `endpoint` (see rpc/unix_socket.h).
-  // Errors: as rpc::Listen.
+  // Listens on `endpoint` (see simulator/grpc_socket.h).
+  // Errors: as simulator::Listen.
   static Result<std::unique_ptr<EmbeddedRuntime>> Start(const std::string& endpoint,
                                                         Observer observer = {});
 

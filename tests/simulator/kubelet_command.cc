@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "host/file.h"
-#include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 #include "simulator/kubelet.h"
 #include "simulator/pods_api.h"
 
@@ -196,7 +196,7 @@ Result<Done> ResizePod(Kubelet& kubelet, const KubeletCommandOptions& options, s
 void OnChosen(CLI::App* command, const Options& options, Action& action, Work work) {
   command->callback([options, &action, work] {
     action = [options, work](std::ostream& out) -> Result<Done> {
-      const auto channel = rpc::Dial(options->endpoint);
+      const auto channel = Dial(options->endpoint);
       if (!channel.ok()) return channel.error();
       Kubelet kubelet(*channel,
                       {.cgroup_root = options->cgroup_root,

@@ -10,7 +10,7 @@
 #include "kubernetes/v1/pod.pb.h"
 #include "pods/v1alpha1/pods.grpc.pb.h"
 #include "rpc/rate_limit.h"
-#include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 #include "simulator/hanging_reactor.h"
 #include "sync/mutex.h"
 
@@ -127,7 +127,7 @@ Result<std::unique_ptr<PodsApi>> PodsApi::Start(const std::string& endpoint) {
   std::unique_ptr<PodsApi> api(new PodsApi(std::make_unique<Service>()));
   grpc::ServerBuilder builder;
   builder.RegisterService(api->service_.get());
-  auto server = rpc::Listen(endpoint, builder);
+  auto server = simulator::Listen(endpoint, builder);
   if (!server.ok()) return server.error();
   api->server_ = *std::move(server);
   return api;

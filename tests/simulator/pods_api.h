@@ -30,7 +30,7 @@ class PodsApi {
     kGateIsOff,  // FAILED_PRECONDITION: the feature gate is off
   };
 
-  // Errors: as rpc::Listen.
+  // Errors: as simulator::Listen.
   static Result<std::unique_ptr<PodsApi>> Start(const std::string& endpoint);
   ~PodsApi();  // stops: calls under way are cancelled
 

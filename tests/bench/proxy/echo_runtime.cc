@@ -14,8 +14,8 @@
 #include <cstdio>
 #include <string>
 
-#include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
+#include "simulator/grpc_socket.h"
 
 namespace {
 
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   Service service;
   grpc::ServerBuilder builder;
   builder.RegisterCallbackGenericService(&service);
-  const auto server = alignd::rpc::Listen(argv[1], builder);
+  const auto server = alignd::simulator::Listen(argv[1], builder);
   if (!server.ok()) {
     std::fprintf(stderr, "echo_runtime: %s\n", server.error().Text().c_str());
     return 1;

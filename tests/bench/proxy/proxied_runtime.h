@@ -22,7 +22,7 @@
 #include "edge/process.h"
 #include "edge/raw_call.h"
 #include "host/descriptor.h"
-#include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 
 namespace alignd::bench {
 
@@ -88,9 +88,9 @@ class ProxiedRuntime {
             RuntimeSocket()};
   }
 
-  std::shared_ptr<grpc::Channel> Direct() const { return *rpc::Dial(RuntimeSocket()); }
-  std::shared_ptr<grpc::Channel> Relayed() const { return *rpc::Dial(RelaySocket()); }
-  std::shared_ptr<grpc::Channel> Through() const { return *rpc::Dial(Socket()); }
+  std::shared_ptr<grpc::Channel> Direct() const { return *simulator::Dial(RuntimeSocket()); }
+  std::shared_ptr<grpc::Channel> Relayed() const { return *simulator::Dial(RelaySocket()); }
+  std::shared_ptr<grpc::Channel> Through() const { return *simulator::Dial(Socket()); }
   const testing::Process& alignd() const { return *alignd_; }
   const testing::Process& relay() const { return *relay_; }
   // The process that serves the runtime's socket.

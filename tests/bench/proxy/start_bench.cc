@@ -49,7 +49,7 @@ class RealNode {
     ContainerdScript("prepare", Containerd());
     ContainerdScript("start", Containerd());
     ContainerdScript("import", Containerd());
-    direct_ = *rpc::Dial(Containerd() + "/containerd.sock");
+    direct_ = *simulator::Dial(Containerd() + "/containerd.sock");
   }
   RealNode(const RealNode&) = delete;
   RealNode& operator=(const RealNode&) = delete;
@@ -70,7 +70,7 @@ class RealNode {
                                  tree_.root() / "state"},
         tree_.root() / "alignd.log");
     if (!alignd_->WaitForLog("ready:")) throw std::runtime_error(alignd_->Log());
-    through_ = *rpc::Dial(Socket());
+    through_ = *simulator::Dial(Socket());
   }
   // A paused alignd takes no part in the starts without it.
   void PauseAlignd() const { kill(alignd_->pid(), SIGSTOP); }

@@ -28,7 +28,6 @@
 #include "daemon/save_conditions.h"
 #include "edge/allocation_outcome.h"
 #include "edge/process.h"
-#include "rpc/unix_socket.h"
 
 namespace alignd::control {
 namespace {

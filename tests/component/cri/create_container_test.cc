@@ -19,10 +19,10 @@
 #include "edge/allocation_node.h"
 #include "edge/cri_pods.h"
 #include "edge/raw_call.h"
-#include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
 #include "service/client.h"
 #include "simulator/embedded_runtime.h"
+#include "simulator/grpc_socket.h"
 
 namespace alignd::cri {
 namespace {
@@ -118,8 +118,8 @@ class CreateContainerTest : public ::testing::Test {
   template <typename Response, typename Request>
   Response CallRuntime(const std::string& method, const Request& request) const {
     const std::string path = "/runtime.v1.RuntimeService/" + method;
-    const testing::RawAnswer answer =
-        testing::CallUnary(*rpc::Dial(RuntimeSocket()), path.c_str(), request.SerializeAsString());
+    const testing::RawAnswer answer = testing::CallUnary(*simulator::Dial(RuntimeSocket()),
+                                                         path.c_str(), request.SerializeAsString());
     EXPECT_TRUE(answer.status.ok()) << method << ": " << answer.status.error_message();
     Response response;
     EXPECT_TRUE(response.ParseFromString(answer.message.value_or("")));
@@ -257,8 +257,8 @@ TEST_F(CreateContainerTest, WhatAMalformedAnswerHidesIsFoundByAListing) {
         sent.set_value(std::get<std::string>(std::move(decision)));
       });
     });
-    const testing::RawAnswer answer =
-        testing::CallUnary(*rpc::Dial(RuntimeSocket()), path.c_str(), sent.get_future().get());
+    const testing::RawAnswer answer = testing::CallUnary(*simulator::Dial(RuntimeSocket()),
+                                                         path.c_str(), sent.get_future().get());
     EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
     std::promise<void> ended;
     events_->Post([&] {

@@ -237,7 +237,7 @@ TEST_F(BypassTest, AKubeletThatDoesNotUseAligndIsReported) {
   EXPECT_TRUE(Subjects("KubeletNotAttached").empty());
   // A container that the kubelet creates at the runtime's own socket.
   const auto aligned = client_;
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   RunOne(BurstablePod("theirs"), Shared());
   client_ = aligned;
   EXPECT_TRUE(Eventually([&] { return Subjects("KubeletNotAttached").size() == 1; }));

@@ -35,7 +35,7 @@ class CpusetConflict : public DaemonTest {
     node_.Up();
     StartRuntime();
     watch_.OnEvent([this](const RuntimeModel::Event& event) { cgroups_.Apply(event); });
-    client_ = *rpc::Dial(RuntimeEndpoint());
+    client_ = *simulator::Dial(RuntimeEndpoint());
     v1::ContainerConfig config = Shared();
     config.mutable_linux()->mutable_resources()->set_cpuset_cpus("0-15");
     id_ = RunOne(BurstablePod("shared"), config).container;

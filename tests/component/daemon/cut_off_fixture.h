@@ -71,7 +71,7 @@ class DaemonCutOff : public DaemonProcessTest {
     client_.reset();
     LaunchAlignd(DaemonOptions(), {"env", "LD_PRELOAD=" ALIGND_CUT_OFF_LIBRARY,
                                    kCutOffVariable "=" + (tree_.root() / "cut-off").string()});
-    client_ = *rpc::Dial(DaemonOptions().listen);
+    client_ = *simulator::Dial(DaemonOptions().listen);
   }
 
   // False: it has ended before.

@@ -146,7 +146,7 @@ class DaemonAdoption : public DaemonTest {
   // is empty.
   Running RunMarked(const std::string& uid, const CpuSet& cpus, const std::string& label = "id") {
     const std::shared_ptr<grpc::Channel> ours = client_;
-    client_ = *rpc::Dial(RuntimeEndpoint());
+    client_ = *simulator::Dial(RuntimeEndpoint());
     v1::ContainerConfig container = Shared();
     container.mutable_linux()->mutable_resources()->set_cpuset_cpus(cpus.ToString());
     (*container.mutable_annotations())[checkpoint::kMarkAnnotation] =
@@ -490,7 +490,7 @@ TEST_F(DaemonAdoption, ContainersWithoutAMarkAreCountedWhenAFileIsBad) {
   RunOne(PodConfig("pinned"), Pinned(3));
   StopDaemon();
   const std::shared_ptr<grpc::Channel> ours = client_;
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   v1::ContainerConfig direct = Shared();
   direct.mutable_linux()->mutable_resources()->set_cpuset_cpus("0,4-27");
   v1::ContainerConfig unreadable = direct;

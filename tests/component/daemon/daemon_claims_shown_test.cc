@@ -43,7 +43,7 @@ class DaemonClaimsShown : public DaemonTest {
   // Both calls of the pod resources service: "app: gpus[gpu0 gpu1]; ...".
   std::string Resources() const {
     const auto stub =
-        ::v1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+        ::v1::PodResourcesLister::NewStub(*simulator::Dial(DaemonOptions().PodResourcesSocket()));
     grpc::ClientContext list_context;
     list_context.set_wait_for_ready(true);
     ::v1::ListPodResourcesResponse list;

@@ -32,7 +32,7 @@ class DaemonEvents : public DaemonTest {
   }
   // A pod with one container, past alignd.
   Running RunDirectly(const std::string& uid) {
-    const auto through_alignd = std::exchange(client_, *rpc::Dial(RuntimeEndpoint()));
+    const auto through_alignd = std::exchange(client_, *simulator::Dial(RuntimeEndpoint()));
     const Running running = RunOne(BurstablePod(uid), Shared());
     client_ = through_alignd;
     return running;
@@ -82,7 +82,7 @@ TEST_F(DaemonEvents, FloodOfEventsCausesFewListings) {
   AwaitStream();
   const auto begin = std::chrono::steady_clock::now();
   const size_t before = Listings();
-  const auto through_alignd = std::exchange(client_, *rpc::Dial(RuntimeEndpoint()));
+  const auto through_alignd = std::exchange(client_, *simulator::Dial(RuntimeEndpoint()));
   for (int i = 0; i < 100; ++i) RunOne(BurstablePod("pod" + std::to_string(i)), Shared());
   client_ = through_alignd;
   EXPECT_TRUE(Eventually([&] { return Unmanaged().size() == 100; }));

@@ -22,10 +22,10 @@
 #include "edge/cri_pods.h"
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
-#include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
 #include "simulator/device_plugin.h"
 #include "simulator/embedded_runtime.h"
+#include "simulator/grpc_socket.h"
 #include "sync/mutex.h"
 
 namespace alignd::daemon {
@@ -226,7 +226,7 @@ class DaemonTest : public ::testing::Test {
     auto started = Daemon::Start(DaemonOptions());
     ASSERT_TRUE(started.ok()) << started.error().Text();
     daemon_ = *std::move(started);
-    client_ = *rpc::Dial(DaemonOptions().listen);
+    client_ = *simulator::Dial(DaemonOptions().listen);
   }
   void StopDaemon() {
     client_.reset();

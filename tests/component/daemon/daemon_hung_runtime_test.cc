@@ -93,7 +93,7 @@ TEST_F(DaemonHungRuntime, PodsBeforeTheFirstListingWaitForItAndGetNoCpusOfOthers
   const v1::PodSandboxConfig early = PodConfig("early");
   const std::string sandbox = Run(early);
   StopDaemon();
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   ASSERT_TRUE(StopSandbox(removed.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(removed.sandbox).ok());
   SlowListings(milliseconds(300));
@@ -168,7 +168,7 @@ class PodResourcesOfAHungRuntime : public DaemonHungRuntime {
   // The pods in the answer of List, and whether it came within `deadline`.
   grpc::Status ListPods(::v1::ListPodResourcesResponse& pods, milliseconds deadline) const {
     const auto stub =
-        ::v1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+        ::v1::PodResourcesLister::NewStub(*simulator::Dial(DaemonOptions().PodResourcesSocket()));
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
     context.set_deadline(std::chrono::system_clock::now() + deadline);

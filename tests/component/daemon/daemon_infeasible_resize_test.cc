@@ -157,7 +157,7 @@ TEST_F(DaemonInfeasibleResize, MemoryThatAContainerHasDoesNotRefuseAResizeOfItsC
   pod_with("2", "1Gi");
   const Running running = RunOne(PodConfig("p"), Sized(Sizes(2000, kGi)));
   const std::shared_ptr<grpc::Channel> ours = client_;
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   ASSERT_TRUE(UpdateTo(running.container, Sizes(2000, 2 * kGi)).ok());
   client_ = ours;
   pod_with("3", "2Gi");

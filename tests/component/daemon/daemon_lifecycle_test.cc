@@ -22,7 +22,7 @@ TEST_F(DaemonLifecycle, AfterARestartRunningPodsKeepTheirCpusAndVanishedPodsLose
   const Running removed = RunOne(PodConfig("goes"), Pinned(2));
   ASSERT_EQ(CpusOf(shared.container), "0,6-27");
   StopDaemon();
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   ASSERT_TRUE(StopSandbox(removed.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(removed.sandbox).ok());
   StartDaemon();
@@ -78,7 +78,7 @@ TEST_F(DaemonLifecycle, ContainerCreatedWithoutAligndGetsItsCpusBeforeItStarts) 
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::shared_ptr<grpc::Channel> ours = client_;
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   const v1::PodSandboxConfig pod = BurstablePod("unmanaged");
   const auto created = Create(Run(pod), pod, Shared());
   ASSERT_TRUE(created.status.ok());
@@ -91,7 +91,7 @@ TEST_F(DaemonLifecycle, ContainerCreatedWhileAligndWasDownGetsItsCpusBeforeItSta
   Start();
   RunOne(PodConfig("pinned"), Pinned(3));
   StopDaemon();
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   const v1::PodSandboxConfig pod = BurstablePod("unmanaged");
   const auto created = Create(Run(pod), pod, Shared());
   StartDaemon();

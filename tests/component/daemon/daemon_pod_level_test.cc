@@ -24,7 +24,7 @@ class DaemonPodLevel : public PodLevelTest {
   // They end, and a kubelet starts them again at the runtime, with these CPUs: without a mark.
   void StartAtTheRuntime(KubeletPod& pod, const std::map<std::string, std::string>& cpus) {
     const auto through_alignd = client_;
-    client_ = *rpc::Dial(RuntimeEndpoint());
+    client_ = *simulator::Dial(RuntimeEndpoint());
     ++pod.attempts;
     for (const auto& [name, list] : cpus) {
       EXPECT_TRUE(runtime_->EndContainer(pod.ids[name], 1));

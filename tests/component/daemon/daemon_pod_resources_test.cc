@@ -28,7 +28,7 @@ class DaemonPodResources : public DaemonTest {
     return response;
   }
   std::shared_ptr<grpc::Channel> Channel() const {
-    return *rpc::Dial(DaemonOptions().PodResourcesSocket());
+    return *simulator::Dial(DaemonOptions().PodResourcesSocket());
   }
   ::v1::ListPodResourcesResponse List() const {
     return Ask<::v1::ListPodResourcesResponse>([this](auto& context, auto& response) {

@@ -52,7 +52,7 @@ TEST_F(DaemonPods, PodRemovedBehindOurBackGivesItsCpusBack) {
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::shared_ptr<grpc::Channel> ours = client_;
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   ASSERT_TRUE(StopSandbox(pinned.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(pinned.sandbox).ok());
   client_ = ours;
@@ -64,7 +64,7 @@ TEST_F(DaemonPods, ContainerRemovedWithoutAligndDelaysNoOther) {
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   const std::shared_ptr<grpc::Channel> ours = client_;
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   ASSERT_TRUE(runtime_->EndContainer(shared.container, 0));
   v1::RemoveContainerRequest remove;
   remove.set_container_id(shared.container);
@@ -143,7 +143,7 @@ TEST_F(DaemonPods, AfterARebootStoppedSandboxesBlockNoCpus) {
   Start();
   const Running before = RunOne(PodConfig("before"), Pinned(20));
   StopDaemon();
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   ASSERT_TRUE(StopSandbox(before.sandbox).ok());
   StartDaemon();
   RunOne(PodConfig("after"), Pinned(24));
@@ -157,7 +157,7 @@ TEST_F(DaemonPods, AfterARebootPodsThatComeBackAtOnceHaveTheirCpusAgain) {
   const Running first = RunOne(PodConfig("first"), Pinned(3));
   const Running second = RunOne(PodConfig("second"), Pinned(5));
   StopDaemon();
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   ASSERT_TRUE(StopSandbox(first.sandbox).ok());
   ASSERT_TRUE(StopSandbox(second.sandbox).ok());
   StartDaemon();

@@ -199,9 +199,9 @@ TEST_F(DaemonPool, UnmanagedContainerIsSharedAndReported) {
   const auto unmanaged = [this] { return Reported(reconcile::ConditionType::kUnmanagedContainer); };
   // Answered after the first listing: that listing shows containers from before the start.
   RunOne(BurstablePod("shared"), Shared());
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   const Running strange = RunOne(PodConfig("strange"), Pinned(3));
-  client_ = *rpc::Dial(DaemonOptions().listen);
+  client_ = *simulator::Dial(DaemonOptions().listen);
   ASSERT_TRUE(Eventually([&] { return unmanaged().size() == 1; }));
   const control::v1::Condition condition = unmanaged()[0];
   EXPECT_EQ(condition.container_id(), strange.container);

@@ -37,7 +37,7 @@ class DaemonProcess : public DaemonProcessTest {
   void StartProcess(const std::string& umask = "022") {
     LaunchAlignd(DaemonOptions(), {"sh", "-c", "umask " + umask + " && exec \"$0\" \"$@\""});
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
-    client_ = *rpc::Dial(DaemonOptions().listen);
+    client_ = *simulator::Dial(DaemonOptions().listen);
   }
 };
 

@@ -163,7 +163,7 @@ TEST_F(DaemonResize, ResizeWithinTheSharedPoolPasses) {
 // not request any.
 TEST_F(DaemonResizeOfTheCountOnly, WholeCpusOfAContainerInTheSharedPoolAreKept) {
   StartRuntime();
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   const Running old = RunOne(PodConfig("old"), Guaranteed(2000));
   watch_.Forget();
   StartDaemon();

@@ -58,7 +58,7 @@ class DaemonSharedNode : public DaemonTest {
   void CreateAgainPastAlignd(const std::string& uid, v1::ContainerConfig container) {
     StopDaemon();
     const std::shared_ptr<grpc::Channel> ours = client_;
-    client_ = *rpc::Dial(RuntimeEndpoint());
+    client_ = *simulator::Dial(RuntimeEndpoint());
     ASSERT_TRUE(runtime_->EndContainer(running_.at(uid).container, 1));
     container.mutable_metadata()->set_attempt(1);
     container.mutable_linux()->mutable_resources()->set_cpuset_cpus("0-27");

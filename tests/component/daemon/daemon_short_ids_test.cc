@@ -98,7 +98,7 @@ TEST_F(DaemonShortIds, UnknownContainerGetsItsCpusBeforeItStarts) {
   StartUnlisted();
   RunOne(PodConfig("pinned"), Pinned(3));
   const auto through_alignd = client_;
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   const v1::PodSandboxConfig pod = BurstablePod("behind-the-back");
   const auto created = Create(Run(pod), pod, Shared());
   ASSERT_TRUE(created.status.ok());

@@ -177,7 +177,7 @@ class DaemonSoak : public DaemonTest {
 
 TEST_F(DaemonSoak, NoCpuIsOwnedTwiceLostOrSharedWithAnExclusiveContainer) {
   Start();
-  direct_ = *rpc::Dial(RuntimeEndpoint());
+  direct_ = *simulator::Dial(RuntimeEndpoint());
   const Running bystander = RunOne(BurstablePod("bystander"), Shared());
   std::vector<std::thread> clients;
   for (int client = 0; client < kClients; ++client) {

@@ -34,7 +34,7 @@ class DaemonUnknownUpdate : public DaemonTest {
   }
   // A pod with one container, past alignd.
   Running RunDirectly(const std::string& uid) {
-    const auto through_alignd = std::exchange(client_, *rpc::Dial(RuntimeEndpoint()));
+    const auto through_alignd = std::exchange(client_, *simulator::Dial(RuntimeEndpoint()));
     v1::ContainerConfig container = Shared();
     container.mutable_linux()->mutable_resources()->set_cpuset_cpus("0");
     const Running running = RunOne(BurstablePod(uid), container);

@@ -230,7 +230,7 @@ TEST_F(ForeignBytes, UpdatesBeforeTheFirstListingAreRefused) {
 // They exist before alignd starts, and one is made at the runtime's own socket later.
 TEST_F(ForeignBytes, OneSandboxHidesNoOther) {
   StartRuntime();
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   v1::PodSandboxConfig odd = PodConfig("odd");
   (*odd.mutable_annotations())[kNotUtf8] = kNotUtf8;
   (*odd.mutable_labels())["io.kubernetes.pod.name"] = kNotUtf8;
@@ -255,7 +255,7 @@ TEST_F(ForeignBytes, OneSandboxHidesNoOther) {
   grpc::ClientContext context;
   ::v1::ListPodResourcesResponse pods;
   const auto stub =
-      ::v1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+      ::v1::PodResourcesLister::NewStub(*simulator::Dial(DaemonOptions().PodResourcesSocket()));
   ASSERT_TRUE(stub->List(&context, ::v1::ListPodResourcesRequest(), &pods).ok());
   std::set<std::string> names;
   for (const ::v1::PodResources& pod : pods.pod_resources()) names.insert(pod.name());
@@ -263,7 +263,7 @@ TEST_F(ForeignBytes, OneSandboxHidesNoOther) {
                                           "pod-second"}));
 
   const std::shared_ptr<grpc::Channel> through_alignd = client_;
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   v1::PodSandboxConfig late = PodConfig("late");
   late.mutable_metadata()->set_name(kNotUtf8);
   v1::ContainerConfig beside = Shared(kNotUtf8);

@@ -22,7 +22,7 @@
 #include "daemon/options.h"
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
 #include "edge/raw_call.h"
-#include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 
 namespace alignd::daemon {
 
@@ -58,7 +58,7 @@ class HostileCallers {
                      "/v1alpha1.PodResourcesLister/List"}},
                    {options.DevicePluginDir() / "kubelet.sock",
                     {"/v1beta1.Registration/Register"}}}},
-        cri_(*rpc::Dial(options.listen)),
+        cri_(*simulator::Dial(options.listen)),
         over_(over) {}
 
   // Floods alignd's own services.
@@ -66,7 +66,7 @@ class HostileCallers {
     while (!over_) {
       const Service& service = OneOf(services_, random);
       // Each connection has a limit of its own.
-      const std::shared_ptr<grpc::Channel> channel = *rpc::Dial(service.socket);
+      const std::shared_ptr<grpc::Channel> channel = *simulator::Dial(service.socket);
       if (Chance(3, random)) {
         OpenMany(channel, service, random);
         continue;

@@ -96,7 +96,7 @@ class PodLevelTest : public DaemonTest {
     request.set_pod_name(pod);
     request.set_pod_namespace("default");
     ::v1::GetPodResourcesResponse response;
-    const auto channel = *rpc::Dial(DaemonOptions().PodResourcesSocket());
+    const auto channel = *simulator::Dial(DaemonOptions().PodResourcesSocket());
     const grpc::Status status =
         ::v1::PodResourcesLister::NewStub(channel)->Get(&context, request, &response);
     // After a restart, the pod is found once the runtime has been listed.

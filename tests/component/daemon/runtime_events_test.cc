@@ -11,7 +11,6 @@
 
 #include "edge/fake_tree.h"
 #include "reconcile/container_registry.h"
-#include "rpc/unix_socket.h"
 #include "service/client.h"
 #include "simulator/embedded_runtime.h"
 #include "sync/task_queue.h"

@@ -86,7 +86,7 @@ class StaleState : public DaemonTest {
   // At the runtime's own socket.
   void MoveAtRuntime(const std::string& id, const CpuSet& cpus) {
     const std::shared_ptr<grpc::Channel> ours =
-        std::exchange(client_, *rpc::Dial(RuntimeEndpoint()));
+        std::exchange(client_, *simulator::Dial(RuntimeEndpoint()));
     v1::UpdateContainerResourcesRequest request;
     request.set_container_id(id);
     *request.mutable_linux() = runtime_->FindContainer(id)->resources;
@@ -97,7 +97,7 @@ class StaleState : public DaemonTest {
   // A container that runs on these CPUs; with a mark, exclusively.
   Running RunAtRuntime(const std::string& uid, const CpuSet& cpus, bool is_marked) {
     const std::shared_ptr<grpc::Channel> ours =
-        std::exchange(client_, *rpc::Dial(RuntimeEndpoint()));
+        std::exchange(client_, *simulator::Dial(RuntimeEndpoint()));
     v1::ContainerConfig container = is_marked ? Pinned(static_cast<int>(cpus.Count())) : Shared();
     container.mutable_linux()->mutable_resources()->set_cpuset_cpus(cpus.ToString());
     if (is_marked) {

@@ -57,7 +57,7 @@ Json ResourcesJson(const ::v1::ContainerResources& container) {
 
 ::v1::ListPodResourcesResponse NodeFixture::ListResources() const {
   const auto lister =
-      ::v1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+      ::v1::PodResourcesLister::NewStub(*simulator::Dial(DaemonOptions().PodResourcesSocket()));
   ::v1::ListPodResourcesResponse response;
   const grpc::Status status =
       Ask([&](auto& context) { return lister->List(&context, {}, &response); });
@@ -86,8 +86,8 @@ std::string NodeFixture::DevicesOf(const std::string& name) const {
 std::string NodeFixture::CheckListed(const Json& matcher) const {
   std::set<std::string> listed;
   if (matcher.value("api", "v1") == "v1alpha1") {
-    const auto lister =
-        ::v1alpha1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+    const auto lister = ::v1alpha1::PodResourcesLister::NewStub(
+        *simulator::Dial(DaemonOptions().PodResourcesSocket()));
     ::v1alpha1::ListPodResourcesResponse response;
     const grpc::Status status =
         Ask([&](auto& context) { return lister->List(&context, {}, &response); });
@@ -104,7 +104,7 @@ std::string NodeFixture::CheckListed(const Json& matcher) const {
 // The answer to Get, by container. `containers`: exactly these, each with exactly that.
 std::string NodeFixture::CheckGet(const Json& matcher) const {
   const auto lister =
-      ::v1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+      ::v1::PodResourcesLister::NewStub(*simulator::Dial(DaemonOptions().PodResourcesSocket()));
   ::v1::GetPodResourcesRequest request;
   request.set_pod_name(matcher["get"].get<std::string>());
   request.set_pod_namespace("default");
@@ -139,7 +139,7 @@ std::string NodeFixture::CheckGet(const Json& matcher) const {
 
 std::string NodeFixture::CheckAllocatable(const Json& matcher) const {
   const auto lister =
-      ::v1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+      ::v1::PodResourcesLister::NewStub(*simulator::Dial(DaemonOptions().PodResourcesSocket()));
   ::v1::AllocatableResourcesResponse response;
   const grpc::Status status =
       Ask([&](auto& context) { return lister->GetAllocatableResources(&context, {}, &response); });
@@ -200,7 +200,7 @@ std::string NodeFixture::CheckMemoryState(const Json& matcher) const {
 // Some of so many calls of List in a row are refused by the rate limit.
 std::string NodeFixture::CheckThrottled(const Json& matcher) const {
   const auto lister =
-      ::v1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+      ::v1::PodResourcesLister::NewStub(*simulator::Dial(DaemonOptions().PodResourcesSocket()));
   int refused = 0;
   for (int i = 0; i < matcher.at("of-calls").get<int>(); ++i) {
     ::v1::ListPodResourcesResponse response;

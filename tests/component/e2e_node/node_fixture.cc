@@ -87,7 +87,7 @@ void NodeFixture::StartNode(const Case& row, const Machine& machine) {
 void NodeFixture::TryStart() {
   start_error_ = node_->StartDaemon(DaemonOptions());
   if (!start_error_.empty()) return;
-  client_ = *rpc::Dial(DaemonOptions().listen);
+  client_ = *simulator::Dial(DaemonOptions().listen);
   // On a busy machine, the first call could fail for want of a connection.
   if (!client_->WaitForConnected(std::chrono::system_clock::now() + call_deadline_)) {
     start_error_ = "alignd takes no connection";
@@ -156,7 +156,7 @@ std::string NodeFixture::DoPodStep(const std::string& verb, const Json& step) {
   }
   if (verb == "remove-unseen") {
     const std::shared_ptr<grpc::Channel> ours =
-        std::exchange(client_, *rpc::Dial(DaemonOptions().runtime_endpoint));
+        std::exchange(client_, *simulator::Dial(DaemonOptions().runtime_endpoint));
     const std::string fault = Remove(PodOf(step[verb]));
     client_ = ours;
     return fault;

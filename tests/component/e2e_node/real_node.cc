@@ -14,7 +14,7 @@
 
 #include "edge/alignd_command.h"
 #include "host/sysfs_machine.h"
-#include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 
 namespace alignd::node_suites {
 namespace {
@@ -130,8 +130,9 @@ std::string DiffersFrom(const Machine& wanted, const Machine& found) {
 RealNode::RealNode(const RealNodeSettings& settings, fs::path directory)
     : settings_(settings),
       log_(std::move(directory) / "alignd.log"),
-      runtime_(std::make_unique<simulator::Kubelet>(
-          *rpc::Dial(settings.runtime_endpoint), simulator::KubeletSettings(), CallDeadline())) {}
+      runtime_(std::make_unique<simulator::Kubelet>(*simulator::Dial(settings.runtime_endpoint),
+                                                    simulator::KubeletSettings(), CallDeadline())) {
+}
 
 RealNode::~RealNode() {
   alignd_.reset();

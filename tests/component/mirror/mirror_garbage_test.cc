@@ -175,7 +175,7 @@ class MirrorGarbage : public MirrorTest {
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
     context.set_deadline(std::chrono::system_clock::now() + kPatience);
-    return v1beta1::Registration::NewStub(*rpc::Dial(PluginSocket("kubelet")))
+    return v1beta1::Registration::NewStub(*simulator::Dial(PluginSocket("kubelet")))
         ->Register(&context, request, &nothing);
   }
   RawPlugin& Add(const std::string& name, Script script) {
@@ -194,7 +194,7 @@ TEST_F(MirrorGarbage, HarmsOnlyContainersThatRequestItsDevices) {
   StartRuntime();
   alignd_ = std::make_unique<testing::Process>(
       testing::AligndCommand(ALIGND_PROGRAM, DaemonOptions()), tree_.root() / "alignd.log");
-  client_ = *rpc::Dial(DaemonOptions().listen);
+  client_ = *simulator::Dial(DaemonOptions().listen);
   ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(PluginSocket("kubelet")); }));
   StartGpus();
   StartKubelet();

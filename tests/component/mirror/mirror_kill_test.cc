@@ -104,7 +104,7 @@ class MirrorKill : public MirrorTest {
     options.log_level = "warn";
     alignd_ = std::make_unique<Process>(testing::AligndCommand(ALIGND_PROGRAM, options),
                                         tree_.root() / "alignd.log");
-    client_ = *rpc::Dial(options.listen);
+    client_ = *simulator::Dial(options.listen);
   }
   void StartPlugin() {
     plugin_ = std::make_unique<Process>(

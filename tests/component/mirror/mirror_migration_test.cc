@@ -40,7 +40,7 @@ class MirrorMigration : public MirrorTest {
   }
   void StartWithoutAlignd() {
     StartRuntime();
-    client_ = *rpc::Dial(RuntimeEndpoint());
+    client_ = *simulator::Dial(RuntimeEndpoint());
     fs::create_directories(Registry());
     Serve(GpusOfTheKubelet(), gpus_);
     StartKubelet();
@@ -77,7 +77,7 @@ class MirrorMigration : public MirrorTest {
     gpus_.reset();
     Copy(AligndCheckpoint(), KubeletCheckpoint());
     fs::remove(StateDir() / "device_bindings");
-    client_ = *rpc::Dial(RuntimeEndpoint());
+    client_ = *simulator::Dial(RuntimeEndpoint());
     Serve(GpusOfTheKubelet(), gpus_);
     ASSERT_TRUE(kubelet_->Restart().ok());
   }
@@ -184,7 +184,7 @@ TEST_F(MirrorMigration, PluginThatComesAgainBringsWhatItAssignedMeanwhile) {
   gpus_.reset();
   Serve(GpusOfTheKubelet(), gpus_);
   ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
-  client_ = *rpc::Dial(RuntimeEndpoint());
+  client_ = *simulator::Dial(RuntimeEndpoint());
   const Created pod = RunPod("meanwhile", 0, 2);
   ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
   MovePlugin();

@@ -15,7 +15,7 @@
 #include "podresources/pod_resources_server.h"
 #include "podresources/v1/podresources.grpc.pb.h"
 #include "reconcile/container_registry.h"
-#include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 
 namespace alignd::podresources {
 namespace {
@@ -33,7 +33,7 @@ class PodResourcesLimit : public ::testing::Test {
                                   registry_, [] { return dra::ContainerClaims({}, nullptr); });
     EXPECT_TRUE(server.ok()) << server.error().Text();
     server_ = *std::move(server);
-    stub_ = ::v1::PodResourcesLister::NewStub(*rpc::Dial(Socket()));
+    stub_ = ::v1::PodResourcesLister::NewStub(*simulator::Dial(Socket()));
   }
 
   std::string Socket() const { return world_.tree.root() / "pod-resources.sock"; }
@@ -104,7 +104,7 @@ TEST_F(PodResourcesLimit, CallersWithinTheLimitAreServed) {
 // it closed.
 TEST_F(PodResourcesLimit, HoldsForTheOpenCallsOfAConnection) {
   constexpr int kMaxCalls = 100;
-  const auto channel = *rpc::Dial(Socket());
+  const auto channel = *simulator::Dial(Socket());
   const auto wait = [](grpc::ClientContext& context) { context.set_wait_for_ready(true); };
   std::vector<std::unique_ptr<testing::RawCall>> open;  // none of them sends its request
   for (int i = 0; i < kMaxCalls; ++i) {

@@ -1,6 +1,8 @@
 // How calls end when the backend or the forwarder ends.
+#include <memory>
 #include <thread>
 
+#include "edge/frames_peer.h"
 #include "forwarder_fixture.h"
 
 namespace alignd::proxy {
@@ -84,6 +86,42 @@ TEST_F(ForwarderTest, LoopGoesOnWhenTheForwarderHasEnded) {
   Gate ran;
   loop_->Post([&] { ran.Open(); });
   EXPECT_TRUE(ran.Wait());
+}
+
+// Sees what the runtime answered.
+class ResponseHandler final : public CallHandler {
+ public:
+  explicit ResponseHandler(Status& seen) : seen_(seen) {}
+  void OnRequest(std::string request, std::function<void(Decision)> decide) override {
+    decide(std::move(request));
+  }
+  void OnResponse(const Status& status, const std::string*) override { seen_ = status; }
+
+ private:
+  Status& seen_;
+};
+
+TEST_F(ForwarderTest, NamesTheLimitThatAnErrorTextOfTheRuntimeExceeds) {
+  using namespace testing::frames;
+  const std::string text =
+      "the call of the runtime was reset: the answer exceeds the 64 KiB of headers that alignd "
+      "reads";
+  for (const bool is_handled : {false, true}) {
+    const auto runtime =
+        std::make_unique<FramesPeer>(BackendEndpoint(), kOk + LongTrailers(75'000));
+    Status seen;
+    StartForwarder([&](const std::string&) {
+      return is_handled ? std::make_unique<ResponseHandler>(seen) : nullptr;
+    });
+    const Status status = Call("/s.S/Fail", "x").status;
+    EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << is_handled;
+    EXPECT_EQ(status.error_message(), text) << is_handled;
+    EXPECT_EQ(seen.error_message(), is_handled ? text : "");
+    caller_.reset();
+    StopForwarder(std::chrono::milliseconds(0));
+    std::filesystem::remove(BackendEndpoint());
+    std::filesystem::remove(ForwarderEndpoint());
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "edge/raw_call.h"
 #include "proxy/forwarder.h"
 #include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 
 namespace alignd::proxy {
 
@@ -72,7 +73,7 @@ class ForwarderTest : public ::testing::Test {
                                        .parsed_bytes = std::move(parsed_bytes)});
     ASSERT_TRUE(forwarder.ok()) << forwarder.error().message;
     forwarder_ = std::move(forwarder).value();
-    auto caller = rpc::Dial(ForwarderEndpoint());
+    auto caller = simulator::Dial(ForwarderEndpoint());
     ASSERT_TRUE(caller.ok()) << caller.error().message;
     caller_ = *caller;
   }

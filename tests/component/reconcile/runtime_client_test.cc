@@ -12,7 +12,6 @@
 
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
-#include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
 #include "service/client.h"
 

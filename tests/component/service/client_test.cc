@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <optional>
 #include <string>
 
@@ -86,6 +88,28 @@ TEST_F(ClientAnswer, HandsOnThePeersStatus) {
   const grpc::Status status = Call(std::nullopt, {grpc::StatusCode::NOT_FOUND, "no such device"});
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(status.error_message(), "no such device");
+}
+
+TEST(ClientTimeout, ThePeerGetsWhatTheWaitForItHasLeft) {
+  const testing::FakeTree tree;
+  const std::string socket = (tree.root() / "peer.sock").string();
+  ClientCall call({.timeout = std::chrono::seconds(20), .waits_for_peer = true});
+  v1beta1::AllocateResponse response;
+  std::future<grpc::Status> ended = std::async(std::launch::async, [&] {
+    return (*Client::Dial(socket))
+        ->CallAndWait(call, kMethod, v1beta1::AllocateRequest(), response);
+  });
+  ASSERT_EQ(ended.wait_for(std::chrono::milliseconds(400)), std::future_status::timeout);
+  std::chrono::system_clock::duration left{};
+  const testing::RawServer server(
+      socket, {{kMethod, [&](grpc::ServerContext& context, testing::RawStream& stream) {
+                  left = context.deadline() - std::chrono::system_clock::now();
+                  stream.Write(testing::ToBuffer(""));
+                  return grpc::Status();
+                }}});
+  EXPECT_TRUE(ended.get().ok());
+  EXPECT_LT(left, std::chrono::milliseconds(19'700));
+  EXPECT_GT(left, std::chrono::seconds(0));
 }
 
 }  // namespace

@@ -22,8 +22,8 @@
 #include "edge/loop_thread.h"
 #include "edge/no_threads.h"
 #include "edge/raw_call.h"
-#include "rpc/unix_socket.h"
 #include "service/latest_message.h"
+#include "simulator/grpc_socket.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
 
@@ -46,7 +46,7 @@ class UnaryServerTest : public ::testing::Test {
         UnaryServer::Start(services_.loop(), Socket(), std::move(methods), std::move(streams));
     ASSERT_TRUE(server.ok()) << server.error().Text();
     server_ = *std::move(server);
-    caller_ = *rpc::Dial(Socket());
+    caller_ = *simulator::Dial(Socket());
   }
 
   std::string Socket() const { return (tree_.root() / "service.sock").string(); }

@@ -7,9 +7,9 @@
 
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
-#include "rpc/unix_socket.h"
 #include "runtime/v1/cri.pb.h"
 #include "simulator/client_call.h"
+#include "simulator/grpc_socket.h"
 #include "simulator/runtime_command.h"
 
 namespace alignd::simulator {
@@ -25,7 +25,7 @@ class EmbeddedRuntimeTest : public ::testing::Test {
         Endpoint(), [this](const RuntimeModel::Event& event) { printed_ += Describe(event); });
     ASSERT_TRUE(runtime.ok()) << runtime.error().Text();
     runtime_ = std::move(runtime).value();
-    auto channel = rpc::Dial(Endpoint());
+    auto channel = Dial(Endpoint());
     ASSERT_TRUE(channel.ok()) << channel.error().Text();
     channel_ = *channel;
   }

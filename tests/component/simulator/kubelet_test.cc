@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "edge/fake_tree.h"
-#include "rpc/unix_socket.h"
 #include "simulator/embedded_runtime.h"
+#include "simulator/grpc_socket.h"
 
 namespace alignd::simulator {
 namespace {
@@ -25,7 +25,7 @@ class KubeletTest : public ::testing::Test {
     auto runtime = EmbeddedRuntime::Start(endpoint);
     ASSERT_TRUE(runtime.ok()) << runtime.error().Text();
     runtime_ = *std::move(runtime);
-    const auto channel = rpc::Dial(endpoint);
+    const auto channel = Dial(endpoint);
     ASSERT_TRUE(channel.ok()) << channel.error().Text();
     kubelet_ = std::make_unique<Kubelet>(*channel, KubeletSettings());
     auto manifest = ParsePodManifest(kPod);

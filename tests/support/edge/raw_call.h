@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "rpc/unix_socket.h"
+#include "simulator/grpc_socket.h"
 
 namespace alignd::testing {
 
@@ -101,7 +101,7 @@ class RawServer {
     builder.RegisterService(&service_);
     // By default, a gRPC thread that waits for calls notices the end only after 10 s.
     builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC, 100);
-    Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
+    Result<std::unique_ptr<grpc::Server>> server = simulator::Listen(endpoint, builder);
     if (!server.ok()) throw std::runtime_error(server.error().message);
     server_ = std::move(server).value();
   }

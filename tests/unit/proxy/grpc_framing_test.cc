@@ -103,5 +103,19 @@ TEST(GrpcFraming, AnswerWithoutAStatusIsNoSuccess) {
   EXPECT_NE(status.error_message().find("502"), std::string::npos);
 }
 
+TEST(GrpcFraming, TheHttpStatusCountsWhereThereIsNoOther) {
+  const std::pair<const char*, StatusCode> cases[] = {
+      {"200", StatusCode::UNKNOWN},         {"400", StatusCode::INTERNAL},
+      {"401", StatusCode::UNAUTHENTICATED}, {"403", StatusCode::PERMISSION_DENIED},
+      {"404", StatusCode::UNIMPLEMENTED},   {"429", StatusCode::UNAVAILABLE},
+      {"500", StatusCode::UNKNOWN},         {"502", StatusCode::UNAVAILABLE},
+      {"503", StatusCode::UNAVAILABLE},     {"504", StatusCode::UNAVAILABLE}};
+  for (const auto& [http, code] : cases) {
+    EXPECT_EQ(StatusIn({{":status", http}}).error_code(), code) << http;
+    EXPECT_EQ(StatusIn({{":status", http}, {"grpc-status", "5"}}).error_code(),
+              StatusCode::NOT_FOUND);
+  }
+}
+
 }  // namespace
 }  // namespace alignd::proxy
