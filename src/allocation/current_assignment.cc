@@ -58,6 +58,17 @@ Pod AsDecided(const admission::Node& node, const admission::NodeState& state, Po
   return admission::OnThisNode(node, std::move(pod));
 }
 
+void KeepLargeShares(const admission::NodeState& state, Pod& pod) {
+  constexpr int64_t kMostInCri = 256'000;  // thousandths of a CPU
+  for (Container& container : pod.containers) {
+    const auto share = state.cpu.shares.find({pod.uid, container.name});
+    if (share == state.cpu.shares.end() || share->second.millis <= kMostInCri) continue;
+    if (admission::ShareOf(container).millis != kMostInCri) continue;
+    container.resources.requests["cpu"] =
+        *Quantity::Parse(std::to_string(share->second.millis) + "m");
+  }
+}
+
 bool KeepsItsParts(const admission::NodeState& before, const admission::NodeState& after,
                    const std::string& pod_uid) {
   return !HasWhole(before, pod_uid) ||
