@@ -30,7 +30,11 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
             guard_.Look();
             if (after_listing_) after_listing_();
           },
-          [this] { events_.RuntimeLost(); }, WithAdopter(options.lister, adopter_)),
+          [this] {
+            events_.RuntimeLost();
+            updater_.RuntimeFailed();
+          },
+          WithAdopter(options.lister, adopter_)),
       processes_(
           threads.io, node, allocation, cgroups, conditions, [this] { return guard_.Cgroups(); },
           options.processes),
