@@ -1,8 +1,21 @@
 #include "reconcile/reconciler.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace alignd::reconcile {
+namespace {
+
+// As CpuState::WasShared, of any container of the pod.
+bool WasAnyShared(const cpumanager::CpuState& state, const std::string& pod_uid) {
+  const auto pod = state.originals.find(pod_uid);
+  return pod != state.originals.end() &&
+         std::ranges::any_of(pod->second, [&](const auto& container) {
+           return state.WasShared({pod_uid, container.first});
+         });
+}
+
+}  // namespace
 
 Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
                        allocation::AllocationManager& allocation, ContainerRegistry& registry,
@@ -51,11 +64,17 @@ PodCpuGuard* Reconciler::MakePodGuard(const Threads& threads,
   if (!options) return nullptr;
   return &pods_.emplace(
       threads.io, threads.events,
-      [&allocation](const std::string& uid) {
-        return allocation.snapshot()->state.cpu.assignments.contains(uid);
-      },
-      [&allocation](const std::string& uid) { return allocation.QuotaOf(uid); }, registry, cgroups,
-      conditions, *options);
+      PodCpuGuard::Decisions{
+          .has_exclusive =
+              [&allocation](const std::string& uid) {
+                return allocation.snapshot()->state.cpu.assignments.contains(uid);
+              },
+          .was_shared =
+              [&allocation](const std::string& uid) {
+                return WasAnyShared(allocation.snapshot()->state.cpu, uid);
+              },
+          .quota_of = [&allocation](const std::string& uid) { return allocation.QuotaOf(uid); }},
+      registry, cgroups, conditions, *options);
 }
 
 void Reconciler::Start() {
