@@ -216,6 +216,16 @@ Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, i
           CpusText(millis - 100));
 }
 
+Refusal RefusedEphemeral(const std::string& pod, const std::string& container, int64_t millis) {
+  return RefusedResize(
+      pod, container,
+      "has no CPU request and no limits, as an ephemeral container (`kubectl debug`), which runs "
+      "in "
+      "the shared pool. The update requests " +
+          CpusText(millis) + ", which are exclusive in a Guaranteed pod",
+      "request a number of CPUs that is not whole, such as " + CpusText(millis - 100));
+}
+
 Refusal RefusedPodLevelResize(const std::string& pod, const std::string& container,
                               const CpuSet& exclusive, const std::string& asked, bool is_known) {
   const std::string new_pod = "delete the pod and create it with the CPUs that it needs";

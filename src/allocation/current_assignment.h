@@ -91,6 +91,9 @@ Refusal RefusedIncompleteSizes(const std::string& pod, const std::string& contai
 // The refusal of exclusive CPUs for a container of the shared pool. `pod`: as above.
 Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, int64_t millis);
 
+// The same for one without a request and limits. `pod`: as above.
+Refusal RefusedEphemeral(const std::string& pod, const std::string& container, int64_t millis);
+
 // The refusal of another number of exclusive CPUs for a container of a pod with pod-level
 // resources. Without `is_known`, the pod may have them. `pod`, `asked`: as above.
 Refusal RefusedPodLevelResize(const std::string& pod, const std::string& container,
