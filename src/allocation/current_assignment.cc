@@ -59,11 +59,11 @@ Pod AsDecided(const admission::Node& node, const admission::NodeState& state, Po
 }
 
 void KeepLargeShares(const admission::NodeState& state, Pod& pod) {
-  constexpr int64_t kMostInCri = 256'000;  // thousandths of a CPU
+  constexpr int64_t kMaxInCri = 256'000;  // thousandths of a CPU
   for (Container& container : pod.containers) {
     const auto share = state.cpu.shares.find({pod.uid, container.name});
-    if (share == state.cpu.shares.end() || share->second.millis <= kMostInCri) continue;
-    if (admission::ShareOf(container).millis != kMostInCri) continue;
+    if (share == state.cpu.shares.end() || share->second.millis <= kMaxInCri) continue;
+    if (admission::ShareOf(container).millis != kMaxInCri) continue;
     container.resources.requests["cpu"] =
         *Quantity::Parse(std::to_string(share->second.millis) + "m");
   }
