@@ -95,6 +95,9 @@ void AllocationManager::Start(Caller caller) {
     return caller.done(sound.error());
   }
   caller.request.pod = AsDecided(node_, ledger_.state(), std::move(caller.request.pod));
+  if (caller.request.memory_in_cri.is_estimate) {
+    KeepLargeShares(ledger_.state(), caller.request.pod);
+  }
   if (PodLevelResourceManagersOn(node_.config)) notes_.NotePodLevel(node_, caller.request.pod);
   DropUnwantedRefusal(caller.request.pod.uid);
   if (const auto resize = resizes_.find(caller.request.pod.uid); resize != resizes_.end()) {
@@ -102,7 +105,7 @@ void AllocationManager::Start(Caller caller) {
   }
   const auto running = operations_.find(caller.request.pod.uid);
   const bool pending = running != operations_.end();
-  if (ResizeFirst(caller, pending) || RenewShares(caller, pending)) return;
+  if (ResizeFirst(caller, pending) || RenewShare(caller, pending)) return;
   const std::vector<UnknownDevices> unknown =
       FindUnknownDevices(ledger_.state(), caller.request, not_devices_);
   if (!unknown.empty() && !caller.learned) return Learn(std::move(caller));

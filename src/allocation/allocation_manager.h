@@ -215,13 +215,14 @@ class AllocationManager final : public InventorySink {
  private:
   struct Operation;
 
-  // A resize that is being written, and requests for its pod.
+  // A change in place (Reservation::IsInPlace) that is being written, and what waits for its pod.
   struct ResizeUnderWay {
     Pod pod;  // its names
     std::string container;
     admission::NodeState before;  // the state that it started from
     ResizeDone done;
-    std::vector<Caller> behind;  // are decided afterwards
+    std::vector<Caller> behind = {};         // are decided afterwards
+    std::vector<ContainerKey> started = {};  // ContainerStarts
   };
 
   // A callback for any thread: runs `work` on the decision thread, or not at all once this object
@@ -322,7 +323,9 @@ class AllocationManager final : public InventorySink {
   std::optional<Refusal> RefuseToOvertake(const Pod& pod, const std::string& container,
                                           int64_t count);
   void StartResize(Pod pod, const std::string& container, int64_t count, ResizeDone done);
-  // The decision has been written, or not. Its pod's requests go on.
+  // Reserves it and has it written. Then `log` runs, and its pod's requests go on (FinishResize).
+  void WriteInPlace(Reservation reservation, ResizeUnderWay resize,
+                    std::function<void(const ResizeUnderWay&)> log);
   void FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome);
   // Gives back the resize of the pod that is under way, if any. Requests that wait get `why`.
   void CancelResize(const std::string& pod_uid, const Error& why);
@@ -330,7 +333,8 @@ class AllocationManager final : public InventorySink {
   // has, or that stays on one NUMA node and requests something else there. Both answer whether the
   // caller was taken over: it starts again, or gets the refusal.
   bool ResizeFirst(Caller& caller, bool pending);
-  bool RenewShares(Caller& caller, bool pending);
+  bool RenewShare(Caller& caller, bool pending);
+  ResizeDone GoOn(uint64_t parked);  // starts the caller again, or responds
   void LogResize(const ResizeUnderWay& resize, const CpuSet& cpus);
 
   // The stopped pods of the request that have an assignment and are not being admitted.

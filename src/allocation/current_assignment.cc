@@ -58,6 +58,17 @@ Pod AsDecided(const admission::Node& node, const admission::NodeState& state, Po
   return admission::OnThisNode(node, std::move(pod));
 }
 
+void KeepLargeShares(const admission::NodeState& state, Pod& pod) {
+  constexpr int64_t kMaxInCri = 256'000;  // thousandths of a CPU
+  for (Container& container : pod.containers) {
+    const auto share = state.cpu.shares.find({pod.uid, container.name});
+    if (share == state.cpu.shares.end() || share->second.millis <= kMaxInCri) continue;
+    if (admission::ShareOf(container).millis != kMaxInCri) continue;
+    container.resources.requests["cpu"] =
+        *Quantity::Parse(std::to_string(share->second.millis) + "m");
+  }
+}
+
 bool KeepsItsParts(const admission::NodeState& before, const admission::NodeState& after,
                    const std::string& pod_uid) {
   return !HasWhole(before, pod_uid) ||
@@ -203,6 +214,16 @@ Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, i
       "delete the pod and create it with the CPUs that it needs, or request a number of CPUs that "
       "is not whole, such as " +
           CpusText(millis - 100));
+}
+
+Refusal RefusedEphemeral(const std::string& pod, const std::string& container, int64_t millis) {
+  return RefusedResize(
+      pod, container,
+      "has no CPU request and no limits, as an ephemeral container (`kubectl debug`), which runs "
+      "in "
+      "the shared pool. The update requests " +
+          CpusText(millis) + ", which are exclusive in a Guaranteed pod",
+      "request a number of CPUs that is not whole, such as " + CpusText(millis - 100));
 }
 
 Refusal RefusedPodLevelResize(const std::string& pod, const std::string& container,

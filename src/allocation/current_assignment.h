@@ -38,6 +38,10 @@ Allocated AssignmentsOf(const admission::Node& node, const admission::NodeState&
 bool HasAllItRequests(const admission::Node& node, const admission::NodeState& state,
                       const Pod& pod, const Container& container);
 
+// `pod` is estimated from CRI, which shows 256 CPUs where a container requests more. Those that
+// stay on one NUMA node with more request that.
+void KeepLargeShares(const admission::NodeState& state, Pod& pod);
+
 // Whether nothing has to be decided for the wanted container, or without one for any container of
 // the pod. `admitted`: containers whose assignment was saved since alignd started. `pending`: the
 // pod is being admitted, so that `state` contains its reservation.
@@ -86,6 +90,9 @@ Refusal RefusedIncompleteSizes(const std::string& pod, const std::string& contai
 
 // The refusal of exclusive CPUs for a container of the shared pool. `pod`: as above.
 Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, int64_t millis);
+
+// The same for one without a request and limits. `pod`: as above.
+Refusal RefusedEphemeral(const std::string& pod, const std::string& container, int64_t millis);
 
 // The refusal of another number of exclusive CPUs for a container of a pod with pod-level
 // resources. Without `is_known`, the pod may have them. `pod`, `asked`: as above.

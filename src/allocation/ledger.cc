@@ -31,9 +31,9 @@ void Ledger::Reserve(NodeState next, Reservation reservation) {
   reserved_.insert_or_assign(reservation.pod_uid, std::move(reservation));
 }
 
-void Ledger::ReserveResize(Reservation reservation) {
+void Ledger::ReserveInPlace(Reservation reservation) {
   NodeState next = state_;
-  allocation::Reserve(*reservation.resized, next);
+  allocation::ReserveInPlace(reservation, next);
   Reserve(std::move(next), std::move(reservation));
 }
 
@@ -99,7 +99,7 @@ NodeState Ledger::Visible(const std::vector<Waiting>& shown) const {
   for (const auto& [pod_uid, reservation] : reserved_) {
     if (std::ranges::find(shown, pod_uid, &Waiting::pod_uid) == shown.end()) {
       allocation::GiveBack(reservation, visible);
-    } else if (reservation.resized) {
+    } else if (reservation.IsInPlace()) {
       Complete(reservation, visible);
     } else {
       continue;
@@ -148,7 +148,7 @@ void Ledger::Settle(std::vector<Waiting> waiting, const Result<Done>& result) {
     if (one.pod_uid.empty()) continue;
     if (result.ok()) {
       const auto reserved = reserved_.extract(one.pod_uid);
-      if (reserved.empty() || !reserved.mapped().resized) continue;
+      if (reserved.empty() || !reserved.mapped().IsInPlace()) continue;
       Complete(reserved.mapped(), state_);
       RequireSound(state_);
     } else {

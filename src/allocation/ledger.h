@@ -47,9 +47,9 @@ class Ledger {
   // `next` differs from the state by this reservation and, once it is published, by released pods.
   // A pod has one reservation at a time.
   void Reserve(admission::NodeState next, Reservation reservation);
-  // Reserves a resize (reservation.resized). The pod's container has its CPUs of before and of
-  // after until Commit has written the latter.
-  void ReserveResize(Reservation reservation);
+  // Reserves a change in place (Reservation::IsInPlace). The pod's container has what it has before
+  // and after until Commit has written the latter.
+  void ReserveInPlace(Reservation reservation);
   // Makes `next` the state. It has other answers of plugins, which are published with the next
   // change.
   void Amend(admission::NodeState next);

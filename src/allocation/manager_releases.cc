@@ -24,6 +24,9 @@ void AllocationManager::ContainerStarts(ContainerKey key) {
   queue_->Post([this, key = std::move(key)] {
     const Pod* const pod = notes_.WithInit(key.pod_uid);
     if (pod == nullptr || IsBeingAdmitted(key.pod_uid)) return;
+    if (const auto resize = resizes_.find(key.pod_uid); resize != resizes_.end()) {
+      return resize->second.started.push_back(key);
+    }
     NodeState next = ledger_.state();
     admission::ContainerStarts(node_, *pod, key.container, next);
     if (next == ledger_.state()) return;

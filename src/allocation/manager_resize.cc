@@ -32,13 +32,16 @@ std::string CountText(const CpuSet& cpus) {
          (cpus.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") + cpus.ToString() + ")";
 }
 
-// Whether the container stays on one NUMA node and requests something else than is accounted there.
-// `renews_memory`: also of memory. Memory that an annotation says stays as it was admitted, which
-// the admission refuses to change.
+// Whether the request is about the container, which stays on one NUMA node and requests something
+// else than is accounted there. `renews_memory`: also of memory. Memory that an annotation says
+// stays as it was admitted, which the admission refuses to change.
 bool HasOtherRequest(const admission::Node& node, const admission::NodeState& state,
                      const AdmissionRequest& request, const Container& container,
                      bool& renews_memory) {
   const Pod& pod = request.pod;
+  const bool one =
+      std::ranges::find(pod.containers, request.wanted, &Container::name) != pod.containers.end();
+  if (one && container.name != request.wanted) return false;
   const auto share = state.cpu.shares.find({pod.uid, container.name});
   if (share == state.cpu.shares.end() || !admission::AsksForOneNode(node, pod, container)) {
     return false;
@@ -117,10 +120,20 @@ void AllocationManager::StartResize(Pod pod, const std::string& container, int64
       done(saved.ok() ? ResizeOutcome(cpus) : ResizeOutcome(saved.error()));
     });
   }
-  const std::string pod_uid = pod.uid;
-  resizes_.emplace(pod_uid, ResizeUnderWay{std::move(pod), container, state, std::move(done), {}});
-  ledger_.ReserveResize(ResizeOf(key, state, decision.next));
-  ledger_.Commit(pod_uid, [this, pod_uid, cpus](const Result<Done>& saved) {
+  Reservation reservation = ResizeOf(key, state, decision.next);
+  WriteInPlace(std::move(reservation),
+               {.pod = std::move(pod), .container = container, .before = state, .done = done},
+               [this, cpus](const ResizeUnderWay& resize) { LogResize(resize, cpus); });
+}
+
+void AllocationManager::WriteInPlace(Reservation reservation, ResizeUnderWay resize,
+                                     std::function<void(const ResizeUnderWay&)> log) {
+  const std::string pod_uid = reservation.pod_uid;
+  const CpuSet cpus = reservation.resized ? reservation.resized->after : CpuSet();
+  resizes_.emplace(pod_uid, std::move(resize));
+  ledger_.ReserveInPlace(std::move(reservation));
+  ledger_.Commit(pod_uid, [this, pod_uid, cpus, log = std::move(log)](const Result<Done>& saved) {
+    if (saved.ok()) log(resizes_.at(pod_uid));
     FinishResize(pod_uid, saved.ok() ? ResizeOutcome(cpus) : ResizeOutcome(saved.error()));
   });
 }
@@ -128,9 +141,9 @@ void AllocationManager::StartResize(Pod pod, const std::string& container, int64
 void AllocationManager::FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome) {
   auto entry = resizes_.extract(pod_uid);
   ResizeUnderWay resize = std::move(entry.mapped());
-  if (const auto* const cpus = std::get_if<CpuSet>(&outcome)) LogResize(resize, *cpus);
   ResourcesReleased();
   resize.done(outcome);
+  for (ContainerKey& key : resize.started) ContainerStarts(std::move(key));
   for (Caller& caller : resize.behind) Start(std::move(caller));
 }
 
@@ -185,63 +198,65 @@ bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
     own.claimed_devices = pod.claimed_devices;
     std::ranges::copy(container.claimed_devices, std::back_inserter(own.claimed_devices));
   }
-  const uint64_t number = Park(std::move(caller));
-  StartResize(std::move(names), wanted->container, wanted->count,
-              [this, number](const ResizeOutcome& outcome) {
-                std::optional<Caller> waiting = TakeParked(number);
-                if (!waiting) return;
-                if (const auto* const refusal = std::get_if<Refusal>(&outcome)) {
-                  return Respond(*std::move(waiting), Outcome(*refusal));
-                }
-                if (const auto* const error = std::get_if<Error>(&outcome)) {
-                  return Respond(*std::move(waiting), Outcome(*error));
-                }
-                Start(*std::move(waiting));
-              });
+  StartResize(std::move(names), wanted->container, wanted->count, GoOn(Park(std::move(caller))));
   return true;
 }
 
+AllocationManager::ResizeDone AllocationManager::GoOn(uint64_t parked) {
+  return [this, parked](const ResizeOutcome& outcome) {
+    std::optional<Caller> waiting = TakeParked(parked);
+    if (!waiting) return;
+    if (const auto* const refusal = std::get_if<Refusal>(&outcome)) {
+      return Respond(*std::move(waiting), Outcome(*refusal));
+    }
+    if (const auto* const error = std::get_if<Error>(&outcome)) {
+      return Respond(*std::move(waiting), Outcome(*error));
+    }
+    Start(*std::move(waiting));
+  };
+}
+
 // No process of the container runs, so its request there can change: with its old CPUs and memory
-// back, they are assigned as if it were new. The files have the change before the caller gets an
-// answer.
-bool AllocationManager::RenewShares(Caller& caller, bool pending) {
-  const AdmissionRequest& request = caller.request;
-  const Pod& pod = request.pod;
-  const bool one =
-      std::ranges::find(pod.containers, request.wanted, &Container::name) != pod.containers.end();
-  admission::NodeState next = ledger_.state();
-  std::string renewed;
-  for (const Container& container : pod.containers) {
-    bool renews_memory = false;
-    if (one && container.name != request.wanted) continue;
-    if (!HasOtherRequest(node_, next, request, container, renews_memory)) continue;
-    if (pending) {
-      operations_.at(pod.uid)->behind.push_back(std::move(caller));
-      return true;
-    }
-    admission::RenewedShare share =
-        admission::RenewShare(node_, next, pod, container, /*keeps_memory=*/!renews_memory);
-    if (!share.lacks.empty()) {
-      const Outcome refused(RefusedRenewal(
-          NameOrUid(pod), container, next.cpu.shares.at({pod.uid, container.name}), share.lacks));
-      Respond(std::move(caller), refused);
-      return true;
-    }
-    next = std::move(share.next);
-    renewed += (renewed.empty() ? "" : ", ") + container.name + " (" +
-               CpusText(admission::ShareOf(container).millis) + ")";
+// back, they are assigned as if it were new.
+bool AllocationManager::RenewShare(Caller& caller, bool pending) {
+  const Pod& pod = caller.request.pod;
+  const admission::NodeState& state = ledger_.state();
+  bool renews_memory = false;
+  const auto container = std::ranges::find_if(pod.containers, [&](const Container& one) {
+    return HasOtherRequest(node_, state, caller.request, one, renews_memory);
+  });
+  if (container == pod.containers.end()) return false;
+  if (pending) {
+    operations_.at(pod.uid)->behind.push_back(std::move(caller));
+    return true;
   }
-  if (renewed.empty()) return false;
-  if (const Result<Done> fits = RequireReadable(next); !fits.ok()) {
+  const ContainerKey key{pod.uid, container->name};
+  admission::RenewedShare share =
+      admission::RenewShare(node_, state, pod, *container, /*keeps_memory=*/!renews_memory);
+  if (!share.lacks.empty()) {
+    const Outcome refused(
+        RefusedRenewal(NameOrUid(pod), *container, state.cpu.shares.at(key), share.lacks));
+    Respond(std::move(caller), refused);
+    return true;
+  }
+  if (const Result<Done> fits = RequireReadable(share.next); !fits.ok()) {
     Respond(std::move(caller), Outcome(fits.error()));
     return true;
   }
-  spdlog::info("pod {}: created again with other requests on their NUMA nodes: {}", NameOrUid(pod),
-               renewed);
-  ledger_.Keep(std::move(next));
-  SaveOrLog("requests on one NUMA node");
-  ResourcesReleased();
-  return false;
+  Pod names;
+  names.uid = pod.uid;
+  names.name = pod.name;
+  names.name_space = pod.name_space;
+  const std::string what = "container " + key.container + " of pod " + NameOrUid(pod) +
+                           ": created again with another request on its NUMA node (" +
+                           CpusText(admission::ShareOf(*container).millis) + ")";
+  WriteInPlace(RenewalOf(key, state, share.next),
+               {.pod = std::move(names),
+                .container = key.container,
+                .before = state,
+                .done = GoOn(Park(std::move(caller)))},
+               [what](const ResizeUnderWay&) { spdlog::info("{}", what); });
+  return true;
 }
 
 }  // namespace alignd::allocation

@@ -1,6 +1,14 @@
 #include "allocation/reservation.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "alignd/base/result.h"
 #include "alignd/cpumanager/static_policy.h"
+#include "alignd/memorymanager/adoption.h"
 #include "alignd/memorymanager/static_policy.h"
 
 namespace alignd::allocation {
@@ -75,6 +83,78 @@ void SetCpus(const ContainerKey& key, const CpuSet& cpus, cpumanager::CpuState& 
   std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
 }
 
+using Memory = RenewedRequests::Memory;
+using memorymanager::Block;
+
+std::optional<std::vector<Block>> MemoryIn(const NodeState& state, const ContainerKey& key) {
+  const std::vector<Block>* const blocks = state.memory.Find(key);
+  return blocks == nullptr ? std::nullopt : std::optional(*blocks);
+}
+
+// The containers have exactly this memory. It is free, or theirs.
+void SetMemory(const std::string& pod_uid, const Memory& memory, NodeState& state) {
+  for (const auto& [name, blocks] : memory) {
+    memorymanager::ReleaseContainer({pod_uid, name}, state.memory);
+  }
+  for (const auto& [name, blocks] : memory) {
+    if (!blocks) continue;
+    const Result<Done> booked =
+        memorymanager::AdoptContainer({pod_uid, name}, *blocks, state.memory);
+    if (booked.ok()) continue;
+    // Otherwise something would be assigned twice. The files still have a sound state.
+    std::fprintf(stderr, "alignd: memory of container %s of pod %s: %s\n", name.c_str(),
+                 pod_uid.c_str(), booked.error().message.c_str());
+    std::abort();
+  }
+}
+
+uint64_t BytesOf(const Memory& memory, std::string_view type) {
+  uint64_t bytes = 0;
+  for (const auto& [name, blocks] : memory) {
+    for (const Block& block : blocks.value_or(std::vector<Block>())) {
+      if (block.type == type) bytes += block.size;
+    }
+  }
+  return bytes;
+}
+
+// Of each type the memory of before or of after, whichever is more in all. Either fits, as the
+// types are accounted apart from each other.
+Memory Larger(const Memory& before, const Memory& after) {
+  Memory larger;
+  for (const auto& [name, blocks] : before) {
+    const std::optional<std::vector<Block>>& later = after.at(name);
+    if (!blocks && !later) continue;
+    std::vector<Block>& both = larger[name].emplace();
+    const auto take = [&](const std::optional<std::vector<Block>>& from, bool is_before) {
+      for (const Block& block : from.value_or(std::vector<Block>())) {
+        const bool had_more = BytesOf(before, block.type) > BytesOf(after, block.type);
+        if (had_more == is_before) both.push_back(block);
+      }
+    };
+    take(blocks, true);
+    take(later, false);
+    std::ranges::sort(both, {}, &Block::type);
+  }
+  return larger;
+}
+
+cpumanager::NodeShare Larger(const cpumanager::NodeShare& before,
+                             const cpumanager::NodeShare& after) {
+  cpumanager::NodeShare larger = after;
+  larger.millis = std::max(before.millis, after.millis);
+  // A sidecar counts beside the init containers, and beside the app containers.
+  if (before.kind != after.kind) larger.kind = ContainerKind::kSidecar;
+  return larger;
+}
+
+void SetRequests(const RenewedRequests& renewed, const cpumanager::NodeShare& share,
+                 const Memory& memory, NodeState& state) {
+  if (!state.cpu.shares.contains(renewed.key)) return;  // released meanwhile
+  state.cpu.shares[renewed.key] = share;
+  SetMemory(renewed.key.pod_uid, memory, state);
+}
+
 }  // namespace
 
 Reservation Difference(const Pod& pod, const NodeState& before, const NodeState& after) {
@@ -114,11 +194,46 @@ Reservation ResizeOf(const ContainerKey& key, const NodeState& before, const Nod
   return reservation;
 }
 
-void Reserve(const ResizedCpus& resized, NodeState& state) {
-  SetCpus(resized.key, resized.before | resized.after, state.cpu);
+Reservation RenewalOf(const ContainerKey& key, const NodeState& before, const NodeState& after) {
+  RenewedRequests renewed{.key = key,
+                          .share_before = before.cpu.shares.at(key),
+                          .share_after = after.cpu.shares.at(key)};
+  std::set<std::string> names = {key.container};
+  if (const auto pod = before.memory.assignments.find(key.pod_uid);
+      pod != before.memory.assignments.end()) {
+    for (const auto& [name, blocks] : pod->second) names.insert(name);
+  }
+  for (const std::string& name : names) {
+    const ContainerKey container{key.pod_uid, name};
+    std::optional<std::vector<Block>> had = MemoryIn(before, container);
+    std::optional<std::vector<Block>> gets = MemoryIn(after, container);
+    if (had == gets) continue;
+    renewed.memory_before[name] = std::move(had);
+    renewed.memory_after[name] = std::move(gets);
+  }
+  Reservation reservation;
+  reservation.pod_uid = key.pod_uid;
+  reservation.renewed = std::move(renewed);
+  return reservation;
+}
+
+void ReserveInPlace(const Reservation& reservation, NodeState& state) {
+  if (reservation.resized) {
+    const ResizedCpus& resized = *reservation.resized;
+    SetCpus(resized.key, resized.before | resized.after, state.cpu);
+  }
+  if (reservation.renewed) {
+    const RenewedRequests& renewed = *reservation.renewed;
+    SetRequests(renewed, Larger(renewed.share_before, renewed.share_after),
+                Larger(renewed.memory_before, renewed.memory_after), state);
+  }
 }
 
 void Complete(const Reservation& reservation, NodeState& state) {
+  if (reservation.renewed) {
+    const RenewedRequests& renewed = *reservation.renewed;
+    return SetRequests(renewed, renewed.share_after, renewed.memory_after, state);
+  }
   if (!reservation.resized) return;
   const ResizedCpus& resized = *reservation.resized;
   if (state.cpu.Find(resized.key) == nullptr) return;  // released meanwhile
@@ -128,6 +243,10 @@ void Complete(const Reservation& reservation, NodeState& state) {
 }
 
 void GiveBack(const Reservation& reservation, NodeState& state) {
+  if (reservation.renewed) {
+    const RenewedRequests& renewed = *reservation.renewed;
+    return SetRequests(renewed, renewed.share_before, renewed.memory_before, state);
+  }
   if (reservation.resized) {
     const ResizedCpus& resized = *reservation.resized;
     if (state.cpu.Find(resized.key) == nullptr) return;

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "alignd/admission/node_state.h"
 #include "alignd/pod/pod.h"
@@ -27,7 +28,21 @@ struct ResizedCpus {
   std::optional<topologymanager::TopologyHint> affinity_after;
 };
 
-// The difference that one admission, or one resize, made for one pod. A value.
+// Other requests of a container that stays on one NUMA node. Until they are on the disk, the larger
+// one of before and of after is accounted there: neither goes to another pod. A value.
+struct RenewedRequests {
+  // The memory of the containers of the pod that have other blocks afterwards, by name: also of
+  // init containers whose memory it takes over. nullopt: no entry. All are on its NUMA node.
+  using Memory = std::map<std::string, std::optional<std::vector<memorymanager::Block>>>;
+
+  ContainerKey key;
+  cpumanager::NodeShare share_before;
+  cpumanager::NodeShare share_after;
+  Memory memory_before = {};  // of the same containers
+  Memory memory_after = {};
+};
+
+// The difference that one admission, resize or renewal made for one pod. A value.
 struct Reservation {
   std::string pod_uid;
   std::set<ContainerKey> cpu;                              // with new exclusive CPUs
@@ -41,7 +56,11 @@ struct Reservation {
   // CPUs of init containers that can be reused: this pod's before, and all of them afterwards.
   ReusableCpus reusable_before = {};
   ReusableCpus reusable_after = {};
-  std::optional<ResizedCpus> resized = {};  // of a resize; nothing else is reserved by it
+  // Of a container that has something already; nothing else is reserved by it.
+  std::optional<ResizedCpus> resized = {};
+  std::optional<RenewedRequests> renewed = {};
+
+  bool IsInPlace() const { return resized || renewed; }
 
   // Whether no resource is reserved.
   bool IsEmpty() const {
@@ -58,8 +77,14 @@ Reservation Difference(const Pod& pod, const admission::NodeState& before,
 Reservation ResizeOf(const ContainerKey& key, const admission::NodeState& before,
                      const admission::NodeState& after);
 
-// Reserves a resize in the state: the container has its CPUs of before and of after.
-void Reserve(const ResizedCpus& resized, admission::NodeState& state);
+// What admission::RenewShare changes for the container: `before` and `after` are the states of its
+// decision.
+Reservation RenewalOf(const ContainerKey& key, const admission::NodeState& before,
+                      const admission::NodeState& after);
+
+// Reserves a change in place in the state (IsInPlace): the container has what it has before and
+// after.
+void ReserveInPlace(const Reservation& reservation, admission::NodeState& state);
 
 // The reservation is on the disk, or about to be: the state has what it leads to. An admission
 // leads to what is reserved.

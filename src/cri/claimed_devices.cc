@@ -187,11 +187,20 @@ NamesByContainer KnownNames(const HandlerContext& context, const std::string& po
   return known;
 }
 
-// May block.
-Result<Done> AddAllDevices(const HandlerContext& context, const NamesByContainer& names, Pod& pod) {
-  const Result<std::vector<dra::PreparedDevice>> devices =
+// `names_are_all`: of all containers that are asked about. Then devices of others are not located,
+// so that no fault of those refuses the resize. May block.
+Result<Done> AddAllDevices(const HandlerContext& context, const NamesByContainer& names,
+                           bool names_are_all, Pod& pod) {
+  Result<std::vector<dra::PreparedDevice>> devices =
       dra::PreparedFor(*context.claimed_devices, pod.uid);
   if (!devices.ok()) return devices.error();
+  if (names_are_all) {
+    std::erase_if(*devices, [&](const dra::PreparedDevice& device) {
+      return !device.cdi_names.empty() && std::ranges::none_of(names, [&](const auto& container) {
+        return HasName(device, container.second);
+      });
+    });
+  }
   const Result<std::vector<ClaimedDevice>> located =
       dra::Locate(*context.claimed_devices, *devices);
   if (!located.ok()) return located.error();
@@ -285,14 +294,15 @@ void FindClaimedOfPod(const HandlerContext& context, Pod pod,
     return done(std::move(pod));
   }
   NamesByContainer names = KnownNames(context, pod.uid, containers);
-  context.io.Post(
-      [context, policy, names = std::move(names), pod = std::move(pod), done = std::move(done)] {
-        Pod found = pod;
-        const Result<Done> added = AddAllDevices(context, names, found);
-        if (!added.ok() && policy != TopologyManagerPolicy::kBestEffort) return done(added.error());
-        if (!added.ok()) WarnOfUnknown(pod, added.error());
-        done(std::move(found));
-      });
+  const bool names_are_all = !names.empty() && names.size() == containers.size();
+  context.io.Post([context, policy, names_are_all, names = std::move(names), pod = std::move(pod),
+                   done = std::move(done)] {
+    Pod found = pod;
+    const Result<Done> added = AddAllDevices(context, names, names_are_all, found);
+    if (!added.ok() && policy != TopologyManagerPolicy::kBestEffort) return done(added.error());
+    if (!added.ok()) WarnOfUnknown(pod, added.error());
+    done(std::move(found));
+  });
 }
 
 }  // namespace alignd::cri

@@ -206,7 +206,8 @@ class CreateContainer final : public WaitingCall {
     if (!call_) return;
     v1::CreateContainerResponse response;
     if (status.ok() && ReadAnswer(*bytes, response) && !response.container_id().empty()) {
-      context_.registry.AddContainer(response.container_id(), key_, applied_);
+      context_.registry.AddContainer(response.container_id(), key_, applied_,
+                                     !assignment_.KeptFromOthers().empty());
       RecordCdiNames(context_, key_, request_->config());
       context_.reconciler.Nudge();  // the pool may have changed meanwhile
     } else {

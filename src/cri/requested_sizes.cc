@@ -52,6 +52,12 @@ std::optional<int64_t> RequestedMillisOf(const reconcile::ContainerSpec& spec) {
   return std::nullopt;
 }
 
+bool HasLimits(const reconcile::ContainerSpec& spec) {
+  constexpr int64_t kSharesWithoutRequest = 2;  // otherwise the runtime has not said anything
+  return spec.cpu_quota > 0 || spec.memory_limit > 0 || spec.cpu_shares <= 0 ||
+         spec.cpu_shares > kSharesWithoutRequest;
+}
+
 bool KeepsCount(const LinuxContainerResources& resources, int count) {
   const std::optional<int64_t> requested = RequestedMillis(resources);
   if (!requested || *requested == count * kMillisPerWholeCpu) return true;

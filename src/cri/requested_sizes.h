@@ -23,6 +23,10 @@ std::optional<int64_t> RequestedMillis(runtime::v1::LinuxContainerResources reso
 // The same of what the runtime has for a container; nullopt: it does not say.
 std::optional<int64_t> RequestedMillisOf(const reconcile::ContainerSpec& spec);
 
+// Whether the container has a request or a limit, as far as the runtime says. An ephemeral
+// container has none.
+bool HasLimits(const reconcile::ContainerSpec& spec);
+
 // Whether a container with `count` exclusive CPUs keeps them. Shares have a maximum, above which
 // they say nothing.
 bool KeepsCount(const runtime::v1::LinuxContainerResources& resources, int count);

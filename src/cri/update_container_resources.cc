@@ -220,6 +220,7 @@ class UpdateContainerResources final : public WaitingCall {
                          !context_.allocation.snapshot()->state.cpu.WasShared(key_);
     if (!spec.ok() || is_same) return Forward(decide);
     cgroup_parent_ = spec->cgroup.substr(0, spec->cgroup.rfind('/'));
+    has_limits_ = HasLimits(*spec);
     context_.resources.Ask(Question(),
                            Next(&UpdateContainerResources::MakeExclusive, std::move(decide)));
   }
@@ -232,6 +233,10 @@ class UpdateContainerResources final : public WaitingCall {
     AddPolicies(context_, pod);
     MarkHandler(context_, context_.registry.HandlerOfPod(key_.pod_uid), pod);
     if (!WantsExclusive(pod)) return Forward(decide);
+    // In a Guaranteed pod, each container that the pod is admitted with has limits.
+    if (!has_limits_ && !context_.allocation.snapshot()->state.cpu.WasShared(key_)) {
+      return Refuse(allocation::RefusedEphemeral(PodName(), key_.container, millis_), decide);
+    }
     if (context_.allocation.allowed_resizes() != allocation::CpuResizes::kAll) {
       return Refuse(allocation::RefusedFirstCpus(PodName(), key_.container, millis_), decide);
     }
@@ -353,8 +358,10 @@ class UpdateContainerResources final : public WaitingCall {
   v1::UpdateContainerResourcesRequest request_;
   std::string id_;  // the whole id of the container
   ContainerKey key_;
-  int64_t millis_ = 0;         // requested
-  std::string cgroup_parent_;  // of the container; known if it asks for its first exclusive CPUs
+  int64_t millis_ = 0;  // requested
+  // Of the container; known if it asks for its first exclusive CPUs.
+  std::string cgroup_parent_;
+  bool has_limits_ = true;
   // The exclusive CPUs that the container may be put on: it is on them, or all others have left.
   CpuSet awaited_;
   std::optional<ContainerCall> call_;

@@ -69,6 +69,7 @@ class RunningDaemon final : public Daemon {
     const auto waiting = parts_.allocation.WaitingPods();
     if (waiting) handover.waiting = *waiting;
     handover.cdi_names = parts_.cdi_names.known();
+    handover.lifted_quotas = parts_.reconciler.StopGuardingPods();
     return handover;
   }
 
@@ -133,6 +134,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
                  .findings = std::move(findings),
                  .waiting = std::move(handover.waiting),
                  .cdi_names = std::move(handover.cdi_names),
+                 .lifted_quotas = std::move(handover.lifted_quotas),
                  .cgroups = std::move(cgroups),
                  .sources = *std::move(sources),
                  .events = *std::move(events),

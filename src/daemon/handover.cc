@@ -19,7 +19,8 @@ Handover Handover::Spare() const {
           .own_socket = own_socket,
           .node = node,
           .waiting = waiting,
-          .cdi_names = cdi_names};
+          .cdi_names = cdi_names,
+          .lifted_quotas = lifted_quotas};
 }
 
 Result<Done> TakeStateDirectory(const Options& options, Handover& handover) {

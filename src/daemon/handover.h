@@ -11,6 +11,7 @@
 #include "host/descriptor.h"
 #include "host/durable_file.h"
 #include "reconcile/cdi_names.h"
+#include "reconcile/pod_cpu_guard.h"
 
 namespace alignd::daemon {
 
@@ -34,6 +35,8 @@ struct Handover {
   std::optional<allocation::WaitQueue> waiting = {};
   // CRI-O does not show those of containers that run.
   reconcile::CdiNames::Known cdi_names = {};
+  // The pods' cgroups do not show them any more.
+  reconcile::LiftedQuotas lifted_quotas = {};
 
   // The same without the lock, for a second attempt.
   Handover Spare() const;

@@ -61,8 +61,9 @@ Parts::Parts(PartsInput input, const Options& options)
           [this](const std::string& id, auto done) { runtime.FindInfo(id, std::move(done)); },
           std::move(input.cdi_names)),
       mover(io, allocation, registry, runtime, *cgroups, reconciler),
-      reconciler({background, io, events}, node, allocation, registry, runtime, *cgroups,
-                 conditions, ReconcilerOptions(options, std::move(input.findings))),
+      reconciler(
+          {background, io, events}, node, allocation, registry, runtime, *cgroups, conditions,
+          ReconcilerOptions(options, std::move(input.findings), std::move(input.lifted_quotas))),
       plugins(PluginSettingsOf(options), relay, background),
       mirrored_devices(options.mirror, node.topology.scope(), *bindings,
                        DevicesOfKubelet(options.kubelet_device_plugin_dir), io),
@@ -221,8 +222,10 @@ deviceplugin::PluginSettings Parts::PluginSettingsOf(const Options& options) {
 }
 
 reconcile::Reconciler::Options Parts::ReconcilerOptions(const Options& options,
-                                                        allocation::StateFindings findings) {
+                                                        allocation::StateFindings findings,
+                                                        reconcile::LiftedQuotas lifted) {
   reconcile::Reconciler::Options settings;
+  settings.pods->lifted = std::move(lifted);
   settings.findings = std::move(findings);
   settings.lister.adopted = [this](const auto& resources) { plugins.Expect(resources); };
   settings.lister.period = std::chrono::milliseconds(node.config.cpu_manager_reconcile_period_ms);

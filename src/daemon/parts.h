@@ -53,6 +53,7 @@ struct PartsInput {
   allocation::StateFindings findings;
   std::optional<allocation::WaitQueue> waiting;  // of the configuration before
   reconcile::CdiNames::Known cdi_names;          // as they were known before
+  reconcile::LiftedQuotas lifted_quotas;         // likewise
   std::unique_ptr<cgroup::CgroupTree> cgroups;
   std::unique_ptr<podsource::ResourceSource> sources;
   std::shared_ptr<host::EventLoop> events;
@@ -131,7 +132,8 @@ struct Parts {
   void CheckStateFiles();
   deviceplugin::PluginSettings PluginSettingsOf(const Options& options);
   reconcile::Reconciler::Options ReconcilerOptions(const Options& options,
-                                                   allocation::StateFindings findings);
+                                                   allocation::StateFindings findings,
+                                                   reconcile::LiftedQuotas lifted);
 };
 
 }  // namespace alignd::daemon

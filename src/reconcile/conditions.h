@@ -38,6 +38,7 @@ enum class ConditionType {
   kConflictingDevicePlugin,
   kProcessOutsideCgroup,
   kPodQuotaNotLifted,
+  kPodQuotaNotRestored,
   kPodQuotaRewritten,
   kPodResizeRefused,
   kCpusetUpdateFailed,
@@ -49,7 +50,7 @@ enum class ConditionType {
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 21> kConditionNames = {
+inline constexpr std::array<std::string_view, 22> kConditionNames = {
     "Bypass",
     "KubeletNotAttached",
     "RuntimeUnavailable",
@@ -63,6 +64,7 @@ inline constexpr std::array<std::string_view, 21> kConditionNames = {
     "ConflictingDevicePlugin",
     "ProcessOutsideCgroup",
     "PodQuotaNotLifted",
+    "PodQuotaNotRestored",
     "PodQuotaRewritten",
     "PodResizeRefused",
     "CpusetUpdateFailed",
@@ -247,6 +249,12 @@ class Conditions {
   // The pod has no quota any more.
   void QuotaSettled(const std::string& pod_uid);
 
+  // PodQuotaNotRestored: the pod has no exclusive CPUs any more, and not its `quota`
+  // (microseconds).
+  void QuotaNotRestored(const Subject& pod, int64_t quota, const Error& error);
+  // It has it, has exclusive CPUs again, or is gone.
+  void QuotaRestored(const std::string& pod_uid);
+
   // PodQuotaRewritten: the pod's quota was lifted, or its shares were restored, more than `times`
   // times within `window`. `refused`: alignd has refused a resize of the pod within that time.
   void QuotaRewritten(const Subject& pod, size_t times, std::chrono::seconds window, bool refused);
@@ -257,7 +265,7 @@ class Conditions {
   // The container has the size that its pod asks for.
   void ResizeSettled(const ContainerKey& container);
 
-  // The UIDs of the pods with one of the three conditions above, or with AssignmentUnknown.
+  // The UIDs of the pods with one of the four conditions above, or with AssignmentUnknown.
   std::set<std::string> PodsWithConditions() const;
   // Clears them: the pod is gone.
   void PodGone(const std::string& pod_uid);
@@ -314,8 +322,10 @@ class Conditions {
   using Entries = std::map<Key, Entry>;
 
   static bool IsAboutPod(ConditionType type) {
-    return type == ConditionType::kPodQuotaNotLifted || type == ConditionType::kPodQuotaRewritten ||
-           type == ConditionType::kPodResizeRefused || type == ConditionType::kAssignmentUnknown;
+    return type == ConditionType::kPodQuotaNotLifted ||
+           type == ConditionType::kPodQuotaNotRestored ||
+           type == ConditionType::kPodQuotaRewritten || type == ConditionType::kPodResizeRefused ||
+           type == ConditionType::kAssignmentUnknown;
   }
   // Adds the entry, or updates the one with that key: its `first` stays, and `times` grows by one.
   void Raise(const std::string& key, Entry entry) EXCLUDES(mutex_);

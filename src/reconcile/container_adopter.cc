@@ -120,7 +120,9 @@ void ContainerAdopter::AddUnmarked(const RuntimeListing& listing,
   std::set<std::string> marked;
   for (const RuntimeListing::Marked& container : listing.marked) marked.insert(container.id);
   for (const RuntimeListing::Container& listed : listing.containers) {
-    if (!HasAny(state, listed.key) || !known.insert(listed.key).second) continue;
+    const bool has_any = HasAny(state, listed.key);
+    const bool was_shared = state.cpu.WasShared(listed.key);
+    if ((!has_any && !was_shared) || !known.insert(listed.key).second) continue;
     admission::AssignmentMark mark;
     // With a mark that cannot be read, the state counts. Without one, it does not stay on one NUMA
     // node.
@@ -132,7 +134,8 @@ void ContainerAdopter::AddUnmarked(const RuntimeListing& listing,
                                                  .pod = registry_.PodName(listed.key.pod_uid),
                                                  .mark = std::move(mark)},
                                    .is_incomplete = is_incomplete,
-                                   .asks_cpus = state.cpu.Find(listed.key) != nullptr});
+                                   .asks_cpus = was_shared || state.cpu.Find(listed.key) != nullptr,
+                                   .only_place = !has_any});
   }
 }
 
@@ -171,6 +174,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
   if (questions_->failure) return *questions_->failure;
   NoteUncompared();
   std::vector<admission::MarkedContainer> containers;
+  std::vector<admission::MarkedContainer> only_places;
   bool any_incomplete = false;
   for (Pending& pending : questions_->pending) {
     admission::MarkedContainer& container = pending.container;
@@ -179,7 +183,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
       const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(pending.cgroup);
       if (now.ok()) container.cgroup = now->cpus;
     }
-    containers.push_back(container);
+    (pending.only_place ? only_places : containers).push_back(container);
     any_incomplete = any_incomplete || pending.is_incomplete;
   }
   const std::set<std::string> absent = AbsentPods(listing);
@@ -204,6 +208,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
       }
     }
   }
+  containers.insert(containers.end(), only_places.begin(), only_places.end());
   NotePlaces(state, containers, listing);
   for (const admission::AdoptionNote& note : unreadable_) {
     // The mark of another container of its pod may say what it is assigned.

@@ -59,6 +59,7 @@ class ContainerAdopter {
     bool asks_cpus = false;      // it has CPUs in the state or by its mark
     std::string cgroup{};        // its path; empty: not known
     std::string why_not{};       // an error of the runtime, which did not say where it is
+    bool only_place = false;     // nothing is adopted, but it may not have left exclusive CPUs
 
     // It cannot be adopted without the runtime's answer.
     bool NeedsCpus() const { return is_incomplete && !container.mark.cpus.empty(); }
@@ -73,7 +74,8 @@ class ContainerAdopter {
 
   void Ask(const std::shared_ptr<Questions>& questions, size_t next);
   std::set<std::string> AbsentPods(const RuntimeListing& listing) const;
-  // Adds the running containers that have something in the state, and no mark that can be read.
+  // Adds the running containers that have something in the state, or were resized to shared CPUs,
+  // and have no mark that can be read.
   void AddUnmarked(const RuntimeListing& listing, const admission::NodeState& state);
   // Logs the containers whose CPUs in the state files could not be compared with the runtime, and
   // keeps them for Report.

@@ -148,14 +148,15 @@ std::vector<ContainerRegistry::Pod> ContainerRegistry::Pods(
 }
 
 void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& key,
-                                     const CpuSet& applied) {
+                                     const CpuSet& applied, std::optional<bool> is_exclusive) {
   const MutexLock lock(mutex_);
   // If a listing has shown the container already, another set may have been applied since.
   const auto [entry, is_new] = containers_.try_emplace(id);
   entry->second.key = key;
   entry->second.unmanaged = false;
   if (is_new) {
-    entry->second.footprint = applied;
+    entry->second.footprint = entry->second.last = applied;
+    entry->second.last_exclusive = is_exclusive;
     entry->second.certain = true;
     entry->second.outcome_known = true;
   }

@@ -113,7 +113,9 @@ class ContainerRegistry {
   std::vector<Pod> Pods(const std::set<std::string>& holding = {}) const;
 
   // `applied`: the CPU set in the CreateContainer request to the runtime; empty for none.
-  void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& applied);
+  // `is_exclusive`: whether these are exclusive CPUs; nullopt: not known.
+  void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& applied,
+                    std::optional<bool> is_exclusive = {});
 
   // Around a call that stops or removes the sandbox or container of that id. `may_go_on`: the call
   // has failed, but it is not known whether the runtime has gone on with it; the processes may have
@@ -129,8 +131,10 @@ class ContainerRegistry {
   // Around our own update of a container's CPU set. In between, the container may be on the old
   // CPUs and on the new ones. Afterwards it is on the new ones if the runtime has `taken` them and
   // no other call for the container was under way: in that case the order of the two is not known.
+  // `is_exclusive`: as above.
   void BeginApply(const std::string& id, const CpuSet& cpuset);
-  void EndApply(const std::string& id, const CpuSet& cpuset, bool taken);
+  void EndApply(const std::string& id, const CpuSet& cpuset, bool taken,
+                std::optional<bool> is_exclusive = {});
   // Instead of EndApply: the runtime was not asked. Everything is as before BeginApply.
   void DropApply(const std::string& id);
 
@@ -191,8 +195,10 @@ class ContainerRegistry {
     bool has_calls = false;   // a call of another client is under way
     bool was_moved = false;   // another program has moved it
     bool is_listed = false;   // as RuntimeListing::Container::place; not updated since
-    // As RuntimeListing::Container::assumed. Not updated since, so `cpuset` does not have it.
-    CpuSet assumed = {};
+    // On which it was when that was last certain, or assumed at the start; empty: never. `cpuset`
+    // also has those of later calls and updates whose outcome is not known.
+    CpuSet last = {};
+    std::optional<bool> last_exclusive = {};  // whether they were exclusive; nullopt: not known
   };
   // In id order.
   std::vector<Footprint> Footprints() const;
@@ -277,22 +283,23 @@ class ContainerRegistry {
   struct Container {
     ContainerKey key;
     CpuSet footprint;
-    bool certain = false;                    // the footprint is the applied set
-    bool narrowed = false;                   // the footprint is what the cgroup was narrowed to
-    bool is_listed = false;                  // the footprint is from the listing at the start
-    CpuSet assumed = {};                     // likewise, without a footprint
-    bool outcome_known = false;              // of the last call that sets its CPUs
-    int applying = 0;                        // our own updates, under way
-    std::optional<CpuSet> writing = {};      // in addition: our write to the cgroup is under way
-    bool narrowing = false;                  // nothing has disturbed that write since it began
-    std::optional<BeforeApply> before = {};  // what DropApply restores
-    std::optional<CpuSet> elsewhere = {};    // in addition; empty: anywhere
-    std::optional<CpuSet> kept = {};         // in addition, by another program; empty: anywhere
-    std::optional<CpuSet> allowed = {};      // as in KernelAllows
-    int calls = 0;                           // of other clients, under way
-    bool disturbed = true;                   // by such a call, since our own update began
-    bool unmanaged = false;                  // not created through alignd although it was running
-    bool runs = false;                       // as of the last listing
+    bool certain = false;                     // the footprint is the applied set
+    bool narrowed = false;                    // the footprint is what the cgroup was narrowed to
+    bool is_listed = false;                   // the footprint is from the listing at the start
+    CpuSet last = {};                         // as Footprint's
+    std::optional<bool> last_exclusive = {};  // likewise
+    bool outcome_known = false;               // of the last call that sets its CPUs
+    int applying = 0;                         // our own updates, under way
+    std::optional<CpuSet> writing = {};       // in addition: our write to the cgroup is under way
+    bool narrowing = false;                   // nothing has disturbed that write since it began
+    std::optional<BeforeApply> before = {};   // what DropApply restores
+    std::optional<CpuSet> elsewhere = {};     // in addition; empty: anywhere
+    std::optional<CpuSet> kept = {};          // in addition, by another program; empty: anywhere
+    std::optional<CpuSet> allowed = {};       // as in KernelAllows
+    int calls = 0;                            // of other clients, under way
+    bool disturbed = true;                    // by such a call, since our own update began
+    bool unmanaged = false;                   // not created through alignd although it was running
+    bool runs = false;                        // as of the last listing
     Stopping stopping = {};
   };
 

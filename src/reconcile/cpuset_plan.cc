@@ -74,7 +74,8 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     if (now == footprints.end()) continue;  // added in between, which requests another run
     const bool is_applying = applying.contains(id);
     if (cpuset.Intersects(leaving) && !state.cpu.RunsOnItsOwn(now->second.key)) {
-      cpuset = SharedCpus(cpuset, pool, leaving);
+      const bool is_leaving = MayBeOnExclusive(node_, state, now->second, all);
+      cpuset = SharedCpus(cpuset, pool, is_leaving ? LeavingCpus(node_, state, all, id) : leaving);
       // It gets the others when they are free; their update requests another run.
       if (registry_.AppliedTo(id) == cpuset) continue;
     }
@@ -93,7 +94,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const bool may_defer = !failures_.contains(change.id) && !starting.contains(change.id);
     // The call that resizes a container to shared CPUs moves it, with its quota.
     const bool is_resized = !state.cpu.RunsOnItsOwn(change.now.key) && waiters_.empty() &&
-                            IsStillExclusive(node_, state, change.now, all);
+                            MayBeOnExclusive(node_, state, change.now, all);
     change.deferred = may_defer && is_resized;
     if (now.empty()) continue;  // it may be anywhere
     const bool leaves = !change.cpuset.Contains(now);
@@ -127,7 +128,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::No
   const MutexLock lock(mutex_);
   const Clock::time_point now = checked_ = Clock::now();
   NoteWaits(state, changes, too_early, now);
-  StepAside(state, changes, too_early);
+  StepAside(state, footprints, changes, too_early);
   BreakCycle(state, footprints, changes, too_early);
   std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
     const bool settled = !wrong.contains(entry.first) && !applying_.contains(entry.first);
@@ -212,7 +213,7 @@ CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
     if (state.cpu.RunsOnItsOwn(key)) {
       // One that has left the pool for them before, and was resized since, is alone on those it
       // has.
-      const bool is_alone = IsStillExclusive(node_, state, change.now, footprints);
+      const bool is_alone = IsStillAlone(node_, state, change.now, footprints);
       const CpuSet added = is_alone && !now.empty() ? change.cpuset - now : Added(state, change);
       for (const Footprint& other : footprints) {
         if (other.id == change.id) continue;
@@ -240,13 +241,14 @@ CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
 
 // While one waits in the shared pool, CPUs of the pool may be assigned to another container, which
 // cannot start before the first one has left them.
-void CpusetUpdater::StepAside(const admission::NodeState& state, std::vector<Change>& changes,
-                              Waits& waits) const {
+void CpusetUpdater::StepAside(const admission::NodeState& state, const Footprints& footprints,
+                              std::vector<Change>& changes, Waits& waits) const {
   const CpuSet pool = admission::SharedCpus(node_, state);
   for (Change& change : changes) {
     const ContainerKey& key = change.now.key;
     if (change.applying || !waits.contains(change.id)) continue;
     if (!state.cpu.RunsOnItsOwn(key) || state.cpu.moving.contains(key)) continue;
+    if (MayBeOnExclusive(node_, state, change.now, footprints)) continue;  // not in the pool
     CpuSet staying = change.now.cpuset & pool;
     if (staying.empty() || staying == change.now.cpuset) continue;
     // If it has left as far as alignd can have it leave, another program keeps it elsewhere.

@@ -107,9 +107,17 @@ void CpusetUpdater::BeforeStart(const std::string& named, std::function<void(Res
   if (!registry_.ContainerNamed(named)) relist_();
 }
 
+void CpusetUpdater::RuntimeFailed() {
+  const MutexLock lock(mutex_);
+  has_failed_ = true;
+}
+
 void CpusetUpdater::Listed(Clock::time_point began) {
   {
     const MutexLock lock(mutex_);
+    if (std::exchange(has_failed_, false)) {
+      for (auto& [id, failure] : failures_) failure.retry = Clock::now();
+    }
     for (Waiter& waiter : waiters_) waiter.listed = waiter.listed || waiter.since <= began;
   }
   task_.RunSoon();
@@ -190,14 +198,17 @@ void CpusetUpdater::Update() {
     const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
     const std::vector<Change> all = Changes(snapshot->state);
     Narrow(all);
-    const std::vector<Change> changes = DueChanges(snapshot->state, all, asked_for);
+    std::vector<Change> changes = DueChanges(snapshot->state, all, asked_for);
     for (const Change& change : changes) registry_.BeginApply(change.id, change.cpuset);
     if (allocation_.snapshot()->generation != snapshot->generation) {
       // Nothing has been sent to the runtime.
       for (const Change& change : changes) registry_.DropApply(change.id);
       continue;
     }
-    for (const Change& change : changes) {
+    for (Change& change : changes) {
+      const ContainerKey& key = change.now.key;
+      change.is_exclusive = snapshot->state.cpu.RunsOnItsOwn(key) &&
+                            snapshot->state.cpu.Find(key)->Contains(change.cpuset);
       Apply(change, admission::AssignmentOf(node_, snapshot->state, change.now.key).memory_nodes);
     }
     return;
@@ -232,7 +243,7 @@ void CpusetUpdater::Apply(const Change& change, const std::vector<int>& memory_n
 }
 
 void CpusetUpdater::Applied(const Change& change, const Result<Done>& result) {
-  registry_.EndApply(change.id, change.cpuset, result.ok());
+  registry_.EndApply(change.id, change.cpuset, result.ok(), change.is_exclusive);
   const bool gone = !result.ok() && result.error().code == ErrorCode::kNotFound;
   if (gone) registry_.RemoveContainer(change.id);
   bool look_again = false;

@@ -74,6 +74,8 @@ class CpusetUpdater {
   // Call after a change that may need new CPU sets.
   void Nudge() { task_.RunSoon(); }
 
+  // The runtime could not be listed. Once it can, what has failed is tried again without delay.
+  void RuntimeFailed() EXCLUDES(mutex_);
   // The registry has the listing that the runtime began at `began`.
   void Listed(Clock::time_point began) EXCLUDES(mutex_);
 
@@ -117,9 +119,10 @@ class CpusetUpdater {
     std::string id;
     CpuSet cpuset;
     ContainerRegistry::Footprint now;
-    bool applying = false;  // an update of it is under way
-    bool narrow = false;    // it must leave CPUs, and a write to its cgroup can take them away
-    bool deferred = false;  // it need not leave any CPU
+    bool applying = false;      // an update of it is under way
+    bool narrow = false;        // it must leave CPUs, and a write to its cgroup can take them away
+    bool deferred = false;      // it need not leave any CPU
+    bool is_exclusive = false;  // `cpuset` is a part of its exclusive CPUs; set last
   };
 
   // --- What is done next: cpuset_plan.cc.
@@ -138,8 +141,8 @@ class CpusetUpdater {
                  const Footprints& footprints) const;
   // Has containers with exclusive CPUs that wait in the shared pool leave what is not in it (any
   // more).
-  void StepAside(const admission::NodeState& state, std::vector<Change>& changes,
-                 Waits& waits) const;
+  void StepAside(const admission::NodeState& state, const Footprints& footprints,
+                 std::vector<Change>& changes, Waits& waits) const;
   // If containers wait for each other, has one of them go on, by a step that is in the way of none
   // of them.
   void BreakCycle(const admission::NodeState& state, const Footprints& footprints,
@@ -197,6 +200,7 @@ class CpusetUpdater {
 
   mutable Mutex mutex_;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  bool has_failed_ GUARDED_BY(mutex_) = false;  // RuntimeFailed since it was listed
   std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
   std::map<std::string, Applying> applying_ GUARDED_BY(mutex_);    // by container id
   Clock::time_point checked_ GUARDED_BY(mutex_);                   // for changes, last

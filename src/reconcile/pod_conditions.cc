@@ -39,6 +39,21 @@ void Conditions::QuotaSettled(const std::string& pod_uid) {
   Clear(ConditionType::kPodQuotaNotLifted, pod_uid);
 }
 
+void Conditions::QuotaNotRestored(const Subject& pod, int64_t quota, const Error& error) {
+  Raise(pod.key.pod_uid,
+        {.condition = {.type = ConditionType::kPodQuotaNotRestored,
+                       .subject = pod,
+                       .message = "a resize has moved it to shared CPUs, and the CFS quota of its "
+                                  "cgroup cannot be set to " +
+                                  std::to_string(quota) + " us again: " + error.message,
+                       .remedy = (error.remedy.empty() ? "" : error.remedy + "; ") +
+                                 "alignd tries again after 1, 2, 4, ... 30 s"}});
+}
+
+void Conditions::QuotaRestored(const std::string& pod_uid) {
+  Clear(ConditionType::kPodQuotaNotRestored, pod_uid);
+}
+
 void Conditions::QuotaRewritten(const Subject& pod, size_t times, std::chrono::seconds window,
                                 bool refused) {
   Raise(pod.key.pod_uid,

@@ -13,16 +13,14 @@
 namespace alignd::reconcile {
 
 PodCpuGuard::PodCpuGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
-                         std::function<bool(const std::string&)> has_exclusive,
-                         std::function<allocation::PodQuota(const std::string&)> quota_of,
-                         const ContainerRegistry& registry, const cgroup::CgroupTree& cgroups,
-                         Conditions& conditions, Options options)
-    : has_exclusive_(std::move(has_exclusive)),
-      quota_of_(std::move(quota_of)),
+                         Decisions decisions, const ContainerRegistry& registry,
+                         const cgroup::CgroupTree& cgroups, Conditions& conditions, Options options)
+    : decisions_(std::move(decisions)),
       registry_(registry),
       cgroups_(cgroups),
       conditions_(conditions),
-      options_(options),
+      options_(std::move(options)),
+      lifted_before_(options_.lifted),
       task_(io, [this] { return Run(); }),
       watch_(std::move(events), [this](const host::FileWatch::Change& change) {
         {
@@ -31,6 +29,14 @@ PodCpuGuard::PodCpuGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
         }
         task_.RunSoon();
       }) {}
+
+LiftedQuotas PodCpuGuard::Lifted() const {
+  LiftedQuotas lifted = lifted_before_;
+  for (const auto& [uid, pod] : pods_) {
+    if (pod.lifted) lifted[uid] = {pod.path, *pod.lifted};
+  }
+  return lifted;
+}
 
 void PodCpuGuard::Guard(const std::string& pod_uid, const std::string& parent) {
   const std::optional<std::string> path = cgroup::PathOfPod(parent, pod_uid);
@@ -64,6 +70,7 @@ void PodCpuGuard::ResizeAccepted(const std::string& pod_uid) {
 
 PodCpuGuard::Clock::time_point PodCpuGuard::Run() {
   TakeRequests();
+  TakeLifted();
   ForgetGone();
   std::vector<std::string> now;
   for (const auto& [uid, time] : due_) {
@@ -72,7 +79,7 @@ PodCpuGuard::Clock::time_point PodCpuGuard::Run() {
   for (const std::string& uid : now) {
     due_.erase(uid);
     const auto pod = pods_.find(uid);
-    if (pod != pods_.end()) Check(uid, pod->second);
+    if (pod != pods_.end() && !pod->second.retry) Check(uid, pod->second);
   }
   Clock::time_point next = RecurringTask::kNever;
   for (const auto& [uid, time] : due_) next = std::min(next, time);
@@ -117,35 +124,65 @@ void PodCpuGuard::TakeRequests() {
     const auto pod = pods_.find(uid);
     if (pod == pods_.end()) continue;
     if (removed) pod->second.watched = false;
+    if (pod->second.retry) pod->second.retry = now;  // perhaps the kubelet's quota
     pod->second.asked = true;
     CheckAt(uid, now);
   }
 }
 
-void PodCpuGuard::ForgetGone() {
-  std::erase_if(pods_, [this](const auto& entry) {
+void PodCpuGuard::TakeLifted() {
+  std::erase_if(lifted_before_, [this](const auto& entry) {
     const std::string& uid = entry.first;
-    const bool is_gone = registry_.IsGone(uid);
-    if (!is_gone && has_exclusive_(uid)) return false;
-    if (!is_gone) RestoreQuota(uid, entry.second);
-    watch_.Remove(uid);
-    due_.erase(uid);
-    conditions_.QuotaLeftAlone(uid);
+    if (!decisions_.has_exclusive(uid) && !registry_.HasRunningSandbox(uid)) return false;
+    Pod& pod = pods_[uid];
+    pod.path = entry.second.path;
+    if (!pod.lifted) pod.lifted = entry.second.quota;
+    CheckAt(uid, Clock::now());
     return true;
   });
 }
 
-void PodCpuGuard::RestoreQuota(const std::string& uid, const Pod& pod) const {
-  if (!pod.lifted) return;
-  const Result<bool> restored = cgroup::RestorePodQuota(cgroups_, pod.path, *pod.lifted);
-  if (!restored.ok()) {
-    spdlog::warn(
-        "{} has no exclusive CPUs any more, and its CFS quota of {} us is not restored: {}",
-        NameOf(SubjectOf(uid)), *pod.lifted, restored.error().Text());
-  } else if (*restored) {
-    spdlog::info("{} has no exclusive CPUs any more: its CFS quota is {} us again",
-                 NameOf(SubjectOf(uid)), *pod.lifted);
+void PodCpuGuard::ForgetGone() {
+  for (auto entry = pods_.begin(); entry != pods_.end();) {
+    const std::string& uid = entry->first;
+    Pod& pod = entry->second;
+    const bool is_gone = registry_.IsGone(uid);
+    const bool is_guarded = !is_gone && decisions_.has_exclusive(uid);
+    if (is_guarded && std::exchange(pod.retry, std::nullopt)) {
+      pod.failures = 0;
+      conditions_.QuotaRestored(uid);
+      CheckAt(uid, Clock::now());
+    }
+    if (is_guarded || (!is_gone && !RestoreQuota(uid, pod))) {
+      ++entry;
+      continue;
+    }
+    watch_.Remove(uid);
+    due_.erase(uid);
+    conditions_.QuotaLeftAlone(uid);
+    conditions_.QuotaRestored(uid);
+    entry = pods_.erase(entry);
   }
+}
+
+bool PodCpuGuard::RestoreQuota(const std::string& uid, Pod& pod) {
+  if (!pod.lifted || !decisions_.was_shared(uid)) return true;
+  const Clock::time_point now = Clock::now();
+  if (!pod.retry || *pod.retry <= now) {
+    const Result<bool> restored = cgroup::RestorePodQuota(cgroups_, pod.path, *pod.lifted);
+    if (restored.ok()) {
+      if (*restored) {
+        spdlog::info("{} has no exclusive CPUs any more: its CFS quota is {} us again",
+                     NameOf(SubjectOf(uid)), *pod.lifted);
+      }
+      return true;
+    }
+    const auto pause = options_.first_retry * (int64_t{1} << std::min(pod.failures++, 10));
+    pod.retry = now + std::min<Clock::duration>(pause, options_.last_retry);
+    conditions_.QuotaNotRestored(SubjectOf(uid), *pod.lifted, restored.error());
+  }
+  due_[uid] = *pod.retry;
+  return false;
 }
 
 void PodCpuGuard::CheckAt(const std::string& uid, Clock::time_point time) {
@@ -196,7 +233,7 @@ void PodCpuGuard::WatchFiles(const std::string& uid, Pod& pod) {
 }
 
 bool PodCpuGuard::MayLift(const std::string& uid, Pod& pod) const {
-  const allocation::PodQuota quota = quota_of_(uid);
+  const allocation::PodQuota quota = decisions_.quota_of(uid);
   if (quota != allocation::PodQuota::kAsFound) return quota == allocation::PodQuota::kLift;
   if (!pod.found_lifted) {
     const Result<std::optional<int64_t>> now = cgroups_.ReadCpuQuota(pod.path);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -24,6 +25,13 @@
 #include "sync/task_queue.h"
 
 namespace alignd::reconcile {
+
+// The last quota that was lifted of a pod. A value.
+struct LiftedQuota {
+  std::string path;   // of the pod's cgroup
+  int64_t quota = 0;  // microseconds in each period
+};
+using LiftedQuotas = std::map<std::string, LiftedQuota>;  // by the pods' UIDs
 
 // Thread-safe. Its work runs on a task queue, which may block: it reads and writes cgroup files. It
 // runs when a process writes to a watched file, and when it is asked to.
@@ -48,13 +56,23 @@ class PodCpuGuard {
     // Shares that another program has written are those of the pod if alignd refuses no resize of
     // the pod for this long.
     std::chrono::milliseconds settle{5'000};
+    // After a quota could not be restored; then doubled, up to the second.
+    std::chrono::milliseconds first_retry{1'000};
+    std::chrono::milliseconds last_retry{30'000};
+    LiftedQuotas lifted = {};  // by another guard of this process, which has stopped
   };
 
-  // `has_exclusive`: whether a container of that pod has exclusive CPUs; `quota_of`: what is done
-  // with the pod's quota; any thread. All references outlive this object.
-  PodCpuGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
-              std::function<bool(const std::string& pod_uid)> has_exclusive,
-              std::function<allocation::PodQuota(const std::string& pod_uid)> quota_of,
+  // What is decided about a pod. Any thread.
+  struct Decisions {
+    using OfPod = std::function<bool(const std::string& pod_uid)>;
+
+    OfPod has_exclusive;  // a container of it has exclusive CPUs
+    OfPod was_shared;     // a resize has moved a container of it from them, or to them
+    std::function<allocation::PodQuota(const std::string& pod_uid)> quota_of;
+  };
+
+  // All references outlive this object.
+  PodCpuGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events, Decisions decisions,
               const ContainerRegistry& registry, const cgroup::CgroupTree& cgroups,
               Conditions& conditions, Options options);
   PodCpuGuard(const PodCpuGuard&) = delete;
@@ -63,9 +81,12 @@ class PodCpuGuard {
 
   void Stop() { task_.Stop(); }
 
-  // Guards the pod until it is gone or has no exclusive CPUs any more, and checks it now. In the
-  // second case, it then gets the last quota that was lifted here: with a lifted quota, the kubelet
-  // writes the new one before it asks to resize a container, and not again. `parent`:
+  // For the next guard. Call after Stop.
+  LiftedQuotas Lifted() const;
+
+  // Guards the pod until it is gone or has no exclusive CPUs any more, and checks it now. If a
+  // resize has taken them, it then gets the last quota that was lifted here: with a lifted quota,
+  // the kubelet writes the new one before it asks to resize a container, and not again. `parent`:
   // the cgroup parent of its sandbox, or the path of its cgroup. Does nothing if that is not the
   // pod's own cgroup.
   void Guard(const std::string& pod_uid, const std::string& parent) EXCLUDES(mutex_);
@@ -95,12 +116,18 @@ class PodCpuGuard {
     bool reported = false;                     // PodQuotaRewritten
     std::optional<int64_t> lifted;             // the last quota
     std::optional<bool> found_lifted;          // PodQuota::kAsFound: at the first check
+    // It has no exclusive CPUs any more, and its quota could not be restored.
+    std::optional<Clock::time_point> retry;
+    int failures = 0;
   };
 
   Clock::time_point Run() EXCLUDES(mutex_);
   void TakeRequests() EXCLUDES(mutex_);
+  // Takes over what the guard before has lifted, of pods that are known by now.
+  void TakeLifted();
   void ForgetGone();
-  void RestoreQuota(const std::string& uid, const Pod& pod) const;
+  // Whether that is done: there is nothing to restore, or it has been.
+  bool RestoreQuota(const std::string& uid, Pod& pod);
   void Check(const std::string& uid, Pod& pod);
   void WatchFiles(const std::string& uid, Pod& pod);
   // Whether the pod is to have no quota.
@@ -116,8 +143,7 @@ class PodCpuGuard {
   void CheckAt(const std::string& uid, Clock::time_point time);
   Subject SubjectOf(const std::string& uid) const;
 
-  const std::function<bool(const std::string&)> has_exclusive_;
-  const std::function<allocation::PodQuota(const std::string&)> quota_of_;
+  const Decisions decisions_;
   const ContainerRegistry& registry_;
   const cgroup::CgroupTree& cgroups_;
   Conditions& conditions_;
@@ -126,6 +152,7 @@ class PodCpuGuard {
   // Used by the task only.
   std::map<std::string, Pod> pods_;               // by UID
   std::map<std::string, Clock::time_point> due_;  // by UID
+  LiftedQuotas lifted_before_;                    // not taken over yet
 
   Mutex mutex_;
   std::map<std::string, std::string> wanted_ GUARDED_BY(mutex_);  // to be guarded: paths by UID

@@ -1,8 +1,21 @@
 #include "reconcile/reconciler.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace alignd::reconcile {
+namespace {
+
+// As CpuState::WasShared, of any container of the pod.
+bool WasAnyShared(const cpumanager::CpuState& state, const std::string& pod_uid) {
+  const auto pod = state.originals.find(pod_uid);
+  return pod != state.originals.end() &&
+         std::ranges::any_of(pod->second, [&](const auto& container) {
+           return state.WasShared({pod_uid, container.first});
+         });
+}
+
+}  // namespace
 
 Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
                        allocation::AllocationManager& allocation, ContainerRegistry& registry,
@@ -30,7 +43,11 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
             guard_.Look();
             if (after_listing_) after_listing_();
           },
-          [this] { events_.RuntimeLost(); }, WithAdopter(options.lister, adopter_)),
+          [this] {
+            events_.RuntimeLost();
+            updater_.RuntimeFailed();
+          },
+          WithAdopter(options.lister, adopter_)),
       processes_(
           threads.io, node, allocation, cgroups, conditions, [this] { return guard_.Cgroups(); },
           options.processes),
@@ -47,11 +64,17 @@ PodCpuGuard* Reconciler::MakePodGuard(const Threads& threads,
   if (!options) return nullptr;
   return &pods_.emplace(
       threads.io, threads.events,
-      [&allocation](const std::string& uid) {
-        return allocation.snapshot()->state.cpu.assignments.contains(uid);
-      },
-      [&allocation](const std::string& uid) { return allocation.QuotaOf(uid); }, registry, cgroups,
-      conditions, *options);
+      PodCpuGuard::Decisions{
+          .has_exclusive =
+              [&allocation](const std::string& uid) {
+                return allocation.snapshot()->state.cpu.assignments.contains(uid);
+              },
+          .was_shared =
+              [&allocation](const std::string& uid) {
+                return WasAnyShared(allocation.snapshot()->state.cpu, uid);
+              },
+          .quota_of = [&allocation](const std::string& uid) { return allocation.QuotaOf(uid); }},
+      registry, cgroups, conditions, *options);
 }
 
 void Reconciler::Start() {

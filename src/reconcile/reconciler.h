@@ -95,6 +95,13 @@ class Reconciler {
     if (pods_) pods_->ResizeAccepted(pod_uid);
   }
 
+  // Stops guarding pods, for the next Reconciler of the process: as PodCpuGuard::Lifted.
+  LiftedQuotas StopGuardingPods() {
+    if (!pods_) return {};
+    pods_->Stop();
+    return pods_->Lifted();
+  }
+
   // As RuntimeEvents::ClientReads and ClientHasLeft.
   void ClientReadsEvents() { events_.ClientReads(); }
   void ClientHasLeftEvents() { events_.ClientHasLeft(); }

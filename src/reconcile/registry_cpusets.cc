@@ -44,7 +44,8 @@ void ContainerRegistry::BeginApply(const std::string& id, const CpuSet& cpuset) 
   ++container->applying;
 }
 
-void ContainerRegistry::EndApply(const std::string& id, const CpuSet& cpuset, bool taken) {
+void ContainerRegistry::EndApply(const std::string& id, const CpuSet& cpuset, bool taken,
+                                 std::optional<bool> is_exclusive) {
   const MutexLock lock(mutex_);
   Container* const container = Find(id);
   if (container == nullptr) return;
@@ -57,7 +58,8 @@ void ContainerRegistry::EndApply(const std::string& id, const CpuSet& cpuset, bo
   container->footprint = cpuset;
   container->certain = true;
   container->is_listed = false;
-  container->assumed = {};
+  container->last = cpuset;
+  container->last_exclusive = is_exclusive;
   container->elsewhere.reset();
 }
 
@@ -108,7 +110,7 @@ bool ContainerRegistry::EndNarrow(const std::string& id, const CpuSet& cpuset, b
     return false;
   }
   if (!proved) return false;
-  container->footprint = cpuset;
+  container->footprint = container->last = cpuset;
   container->narrowed = true;
   container->elsewhere.reset();
   return true;
@@ -121,6 +123,10 @@ void ContainerRegistry::FoundElsewhere(const std::string& id, const CpuSet& cpus
   Container* const container = Find(id);
   if (container == nullptr) return;
   container->elsewhere = cpus;
+  if (!cpus.empty()) {
+    container->last = cpus;
+    container->last_exclusive.reset();
+  }
   container->certain = container->narrowed = container->narrowing = false;
   // An update under way may have been applied before that change.
   container->disturbed = true;
@@ -245,7 +251,8 @@ std::vector<ContainerRegistry::Footprint> ContainerRegistry::Footprints() const 
   for (const auto& [id, container] : containers_) {
     containers.push_back({id, container.key, FootprintOf(container), MayNarrow(container),
                           container.writing.has_value(), container.calls > 0,
-                          container.elsewhere.has_value(), container.is_listed, container.assumed});
+                          container.elsewhere.has_value(), container.is_listed, container.last,
+                          container.last_exclusive});
   }
   return containers;
 }

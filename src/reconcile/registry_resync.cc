@@ -81,7 +81,7 @@ void ContainerRegistry::TakeContainers(const RuntimeListing& listing, bool at_st
           !at_start && !calls_.contains(listed.key.pod_uid) && !forgotten_.contains(listed.id);
       container.footprint = listed.place;
       container.is_listed = !listed.place.empty();
-      container.assumed = listed.assumed;
+      container.last = listed.place.empty() ? listed.assumed : listed.place;
     }
     container.key = listed.key;
     container.runs = listed.runs;

@@ -40,7 +40,9 @@ std::vector<std::string> FaultsOfFixedSettings(const Node& before, const Node& a
   if (has_wholes) {
     faults.push_back(
         "pods are assigned CPUs or memory as a whole (feature gate PodLevelResourceManagers), "
-        "which only the alignd that has them keeps: let these pods end");
+        "which no other configuration keeps, and a kubelet up to 1.37 assigns CPUs and memory to "
+        "them "
+        "a second time at its start: let these pods end");
   }
   if (gate != PodLevelResourceManagersOn(after.config)) {
     faults.push_back(

@@ -79,14 +79,16 @@ std::string Annotation() { return "annotation " + std::string(kSharedCpusAnnotat
 
 std::string ByDefault(const Pod& pod) { return OfDefaults(pod, "shared-cpus", "single-numa-node"); }
 
+bool IsMemory(const std::string& resource) {
+  return resource == "memory" || resource.starts_with("hugepages-");
+}
+
 // The pod-level requests that are not accounted by NUMA node: "cpu", "memory"; empty: none.
 std::string PodLevelRequest(const Node& node, const Pod& pod) {
   if (!pod.pod_level) return {};
   if (Find(pod.pod_level->requests, "cpu") != nullptr) return "cpu";
   for (const auto& [resource, amount] : pod.pod_level->requests) {
-    if (node.memory && (resource == "memory" || resource.starts_with("hugepages-"))) {
-      return resource;
-    }
+    if (node.memory && IsMemory(resource)) return resource;
   }
   return {};
 }
@@ -99,14 +101,26 @@ bool IsMemoryOn(const memorymanager::MemoryState& state, const ContainerKey& key
          });
 }
 
-// Whether the container has its memory on the NUMA node, or would be assigned it there.
-bool MemoryFits(const Node& node, const NodeState& state, const Pod& pod,
-                const Container& container, int numa_id) {
-  if (!RequestsMemory(node, pod, container)) return true;
+// Why the container is not assigned its memory on the NUMA node, as what that has: "too little free
+// memory". Empty: it has it there, or would be assigned it there.
+std::string LackOfMemory(const Node& node, const NodeState& state, const Pod& pod,
+                         const Container& container, int numa_id) {
+  if (!RequestsMemory(node, pod, container)) return {};
   memorymanager::MemoryState with = state.memory;
   const memorymanager::Placement placement = memorymanager::Allocate(
       node.machine, *node.memory, pod, container, At(node.machine, numa_id), with);
-  return !placement.refusal && IsMemoryOn(with, {pod.uid, container.name}, numa_id);
+  if (!placement.refusal && IsMemoryOn(with, {pod.uid, container.name}, numa_id)) return {};
+  const memorymanager::NumaMemory& here = state.memory.machine.at(numa_id);
+  if (here.cells.size() > 1) return "its memory in a group with other NUMA nodes";
+  for (const auto& [type, amount] : container.resources.requests) {
+    if (!IsMemory(type) || amount.IsZero()) continue;
+    const auto table = here.tables.find(type);
+    if (table == here.tables.end()) return "no memory of type " + type;
+    if (Quantity(static_cast<int64_t>(table->second.free)) < amount) {
+      return "too little free memory of type " + type;
+    }
+  }
+  return "too little free memory";
 }
 
 }  // namespace
@@ -183,7 +197,7 @@ std::optional<Refusal> AllocateSharedNode(const Node& node, const Pod& pod,
     const bool is_aligned =
         !affinity.affinity || affinity.affinity->Contains(node.machine.MaskOfIds({numa.id}));
     if ((must_align && !is_aligned) || !Fits(node, state, key, share)) continue;
-    if (!MemoryFits(node, state, pod, container, numa.id)) {
+    if (!LackOfMemory(node, state, pod, container, numa.id).empty()) {
       lacks_memory = true;
       continue;
     }
@@ -227,10 +241,13 @@ std::optional<Refusal> RefuseMemoryElsewhere(const Node& node, const NodeState& 
 RenewedShare RenewShare(const Node& node, const NodeState& state, const Pod& pod,
                         const Container& container, bool keeps_memory) {
   const ContainerKey key{pod.uid, container.name};
-  const int numa_id = state.cpu.shares.at(key).numa_id;
+  const NodeShare had = state.cpu.shares.at(key);
+  const int numa_id = had.numa_id;
   const NodeShare share = ShareAt(container, numa_id);
   NodeState next = state;
-  if (!Fits(node, next, key, share)) {
+  // While CPUs are offline, less than it has may be more than the rest backs.
+  const bool is_more = share.millis > had.millis || share.kind != had.kind;
+  if (is_more && !Fits(node, next, key, share)) {
     next.cpu.shares.erase(key);
     const int64_t left = BackingCount(node, next, numa_id) * cpumanager::kMillisPerCpu -
                          cpumanager::SharesOn(next.cpu, numa_id);
@@ -242,10 +259,10 @@ RenewedShare RenewShare(const Node& node, const NodeState& state, const Pod& pod
       (!has_memory && !RequestsMemory(node, pod, container))) {
     return {"", std::move(next)};
   }
+  if (!IsMemoryOn(next.memory, key, numa_id)) return {"not all of its memory", state};
   memorymanager::ReleaseContainer(key, next.memory);
-  if (!MemoryFits(node, next, pod, container, numa_id)) {
-    return {"too little memory that is in no group of NUMA nodes", state};
-  }
+  std::string lacks = LackOfMemory(node, next, pod, container, numa_id);
+  if (!lacks.empty()) return {std::move(lacks), state};
   if (RequestsMemory(node, pod, container)) {
     memorymanager::Allocate(node.machine, *node.memory, pod, container, At(node.machine, numa_id),
                             next.memory);

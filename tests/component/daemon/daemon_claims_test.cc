@@ -318,6 +318,26 @@ TEST_F(DaemonClaims, BothCallsOfAResizeDecideByTheDevicesOfTheContainer) {
   EXPECT_EQ(PodStep(sandbox, 18).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST_F(DaemonClaims, FaultyDevicesOfOtherContainersRefuseNoResize) {
+  Start(Policy("restricted"));
+  const auto show = [&](const char* a) {
+    ShowPod(MakePod("p", {App("a", {{"cpu", a}, {"memory", "100Mi"}}), App("b", kTwoCpus)}));
+  };
+  show("2");
+  claims_.Prepare("p", {Gpu("1")});
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const std::string sandbox = Run(pod);
+  const std::string a = Create(sandbox, pod, Claiming(2, "1", "a")).response.container_id();
+  const std::string b = Create(sandbox, pod, Pinned(2, "b")).response.container_id();
+  claims_.Prepare("p", {Gpu("1"), Gpu("7")});  // the second one has no specification
+  show("3");
+  EXPECT_EQ(PodStep(sandbox, 5).error_code(), grpc::StatusCode::UNIMPLEMENTED) << "forwarded";
+  EXPECT_TRUE(ResizeTo(a, 3).ok());
+  EXPECT_EQ(CpusOf(a), "14-16");
+  EXPECT_TRUE(ResizeTo(b, 3).ok());
+  EXPECT_EQ(CpusOf(b), "1-3");
+}
+
 // The kubelet's way to resize a container that has ended.
 TEST_F(DaemonClaims, ContainerThatIsCreatedAgainWithMoreCpusStaysBesideItsDevices) {
   Start(Policy("restricted"));

@@ -133,6 +133,26 @@ TEST_F(DaemonHungRuntime, UpdateBeforeTheFirstListingKeepsTheAssignment) {
   EXPECT_EQ(runtime_->FindContainer(pinned.container)->resources.cpu_quota(), -1);
 }
 
+// Updates that fail are tried again after 1, 2, 4, 8 s; the last one would be due after 15 s.
+TEST_F(DaemonHungRuntime, ContainersGetTheirCpusSoonAfterItAnswersAgain) {
+  timeout_ = milliseconds(200);
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  ASSERT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
+  SlowListings(seconds(600));
+  runtime_->SetDelay("UpdateContainerResources", seconds(600));
+  ASSERT_TRUE(StopSandbox(pinned.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(pinned.sandbox).ok());
+  std::this_thread::sleep_for(milliseconds(8'500));
+  EXPECT_EQ(CpusOf(shared.container), "0,4-27");
+  runtime_->SetDelay("UpdateContainerResources", milliseconds(0));
+  SlowListings(milliseconds(0));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-27"; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+}
+
 // The assignments in the status are those of the state files, and may be outdated.
 TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
   StartRuntime();

@@ -275,6 +275,16 @@ TEST_F(DaemonPods, EphemeralContainerRunsInThePoolAndChangesNothing) {
         EXPECT_EQ(runtime_->FindContainer(created.response.container_id())->resources.cpu_quota(),
                   0);
       }
+      // A kubelet does not resize it, but other programs can.
+      v1::UpdateContainerResourcesRequest update;
+      update.set_container_id(runtime_->Containers().back().id);
+      *update.mutable_linux() = Pinned(1).linux().resources();
+      const grpc::Status refused = Update(update);
+      EXPECT_NE(refused.error_message().find("container debugger-2 of pod default/pod-" + uid +
+                                             " has no CPU request and no limits, as an ephemeral "
+                                             "container"),
+                std::string::npos)
+          << refused.error_message();
       EXPECT_EQ(State(), state);
       // The pod's own container restarts unchanged.
       ASSERT_TRUE(runtime_->EndContainer(running.container, 1));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "control/control_client.h"
@@ -63,7 +64,53 @@ class DaemonResizeShared : public DaemonTest {
     StopDaemon();
     StartDaemon();
   }
+  void CheckCallThatIsLost(const std::string& config, const std::string& reserved,
+                           bool restarts = false);
 };
+
+// The runtime does not answer the call that resizes the container to shared CPUs: it has no quota
+// yet, and others stay off its CPUs, however long that lasts. `reserved`: as part of the pool.
+// `restarts`: alignd meanwhile, and nothing but the runtime's record says where it is.
+void DaemonResizeShared::CheckCallThatIsLost(const std::string& config, const std::string& reserved,
+                                             bool restarts) {
+  Start(config);
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const Running app = RunOne(PodConfig("app"), Sized(restarts ? 500 : 2000));
+  ASSERT_TRUE(!restarts || Resize(app, 2000).ok());
+  ASSERT_EQ(CpusOf(app.container), "1-2");
+  ASSERT_TRUE(Becomes(shared, reserved + "3-27"));
+  runtime_->SetDelay(kUpdates, std::chrono::seconds(600), app.container);
+  EXPECT_EQ(Resize(app, 500, milliseconds(300)).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_FALSE(HasEntry("\"app\"")) << State();
+  if (restarts) {
+    StopDaemon();
+    StartDaemon(config);
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // deferred updates begin after 0.2 s
+  EXPECT_EQ(CpusOf(app.container), "1-2");
+  EXPECT_EQ(CpusOf(shared.container), reserved + "3-27");
+  // The kubelet repeats the call.
+  runtime_->SetDelay(kUpdates, milliseconds(0), app.container);
+  EXPECT_TRUE(Resize(app, 500).ok());
+  EXPECT_EQ(QuotaOf(app), 50'000);
+  runtime_->EndDelays();
+  const std::string pool = reserved.empty() ? "1-27" : "0-27";
+  EXPECT_TRUE(Becomes(app, pool));
+  EXPECT_TRUE(Becomes(shared, pool));
+}
+
+TEST_F(DaemonResizeShared, OthersComeOntoItsCpusOnceTheRuntimeHasAnswered) {
+  CheckCallThatIsLost(StaticConfig(), "0,");
+}
+
+TEST_F(DaemonResizeShared, OthersComeOntoItsCpusOnceTheRuntimeHasAnsweredAfterARestart) {
+  CheckCallThatIsLost(StaticConfig(), "0,", /*restarts=*/true);
+}
+
+TEST_F(DaemonResizeShared, OthersComeOntoItsCpusOnceTheRuntimeHasAnsweredWithStrictReservation) {
+  CheckCallThatIsLost(StaticConfig("cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n"),
+                      "");
+}
 
 TEST_F(DaemonResizeShared, ToSharedCpusAndBack) {
   Start();

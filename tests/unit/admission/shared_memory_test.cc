@@ -230,7 +230,7 @@ TEST_F(SharedMemory, OfAnotherAmountIsOnTheSameNumaNode) {
   };
   EXPECT_EQ(renew("34Gi"), "");
   EXPECT_EQ(FreeOn(1), 0U);
-  EXPECT_EQ(renew("35Gi"), "too little memory that is in no group of NUMA nodes");
+  EXPECT_EQ(renew("35Gi"), "too little free memory of type memory");
   EXPECT_EQ(FreeOn(1), 0U) << "it keeps what it had";
   EXPECT_EQ(renew("1Gi"), "");
   EXPECT_EQ(FreeOn(1), 33U);

@@ -148,7 +148,7 @@ TEST_F(ResizeReservationTest, LeadsToTheNewStateOrBackToTheOldOne) {
   for (const auto& [from, to] : cases) {
     const Reservation reservation = ResizeOf(key, from, to);
     admission::NodeState reserved = from;
-    Reserve(*reservation.resized, reserved);
+    ReserveInPlace(reservation, reserved);
     EXPECT_EQ(*reserved.cpu.Find(key), *from.cpu.Find(key) | *to.cpu.Find(key));
     EXPECT_TRUE(reserved.BrokenInvariants(node).empty());
     admission::NodeState completed = reserved;
@@ -165,7 +165,7 @@ TEST_F(ResizeReservationTest, KeepsWhatOthersGotSince) {
     const admission::NodeState grown = Resized(before, 6);
     const Reservation reservation = ResizeOf(key, before, grown);
     admission::NodeState state = before;
-    Reserve(*reservation.resized, state);
+    ReserveInPlace(reservation, state);
     state = Admitted(AppPod("other", 4), state);
     const CpuSet other = *state.cpu.Find({"other", "app"});
     completes ? Complete(reservation, state) : GiveBack(reservation, state);
@@ -182,7 +182,7 @@ TEST_F(ResizeReservationTest, DoesNothingOnceThePodIsReleased) {
   const admission::NodeState grown = Resized(before, 6);
   const Reservation reservation = ResizeOf(key, before, grown);
   admission::NodeState state = before;
-  Reserve(*reservation.resized, state);
+  ReserveInPlace(reservation, state);
   admission::ReleasePod("pod", state);
   for (const bool completes : {true, false}) {
     completes ? Complete(reservation, state) : GiveBack(reservation, state);

@@ -53,6 +53,7 @@ TEST(Conditions, AreSortedByType) {
   conditions.MetricsFailed({ErrorCode::kUnavailable, "in use", "stop it"});
   conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1)", "undo it");
   conditions.QuotaRewritten({"", {"uid", ""}}, 5, seconds(60), /*refused=*/true);
+  conditions.QuotaNotRestored({"", {"uid", ""}}, 50'000, {ErrorCode::kIo, "read-only"});
   conditions.FoundOutside({{7, "busy", kApp, "/", *CpuSet::Parse("2"), "container b of pod c"}});
   conditions.KubeletMissing(1, "c1");
   conditions.BypassIsOn(system_clock::now());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ TEST(LeavingCpus, AreThoseOfResizedContainersOnly) {
   EXPECT_TRUE(LeavingCpus(node, state, {on("resized", "")}).empty());
   // It was on the CPUs that it was assigned at the start, and has shrunk since.
   ContainerRegistry::Footprint since_start = on("resized", "");
-  since_start.assumed = List("1-4");
+  since_start.last = List("1-4");
   EXPECT_EQ(LeavingCpus(node, state, {since_start}), List("3-4"));
   state.cpu.assignments.erase("resized");
   state.cpu.originals[std::string("resized")]["app"] = {};
@@ -54,13 +55,68 @@ TEST(LeavingCpus, AreThoseOfContainersThatWereResizedToSharedCpus) {
   EXPECT_EQ(LeavingCpus(NodeWithReservedCpu(), state, {on("1-6")}), List("1-6"));
   EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(), state, {on("0-27")}).empty()) << "in the pool";
   EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(), state, {on("")}).empty());
-  EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(true), state, {on("1-6")}).empty())
-      << "may be the pool";
   // Back to exclusive CPUs: the pool is still its place, and it is that of all others.
   state.cpu.assignments[std::string("resized")]["app"] = List("4-5");
   EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(), state, {on("0-3")}).empty());
   EXPECT_EQ(LeavingCpus(NodeWithReservedCpu(), state, {on("4-7")}), List("6-7"))
       << "it has shrunk since";
+}
+
+// While a call or an update moves it, it may be anywhere: it was on its exclusive CPUs before.
+TEST(LeavingCpus, AreThoseWhereAContainerWasBeforeACallThatMayHaveMovedIt) {
+  admission::NodeState state;
+  state.cpu.originals[std::string("resized")]["app"] = {};
+  const auto on = [](const std::string& cpus, const std::string& last,
+                     std::optional<bool> is_exclusive = {}) {
+    return ContainerRegistry::Footprint{.id = "c",
+                                        .key = {"resized", "app"},
+                                        .cpuset = List(cpus),
+                                        .last = List(last),
+                                        .last_exclusive = is_exclusive};
+  };
+  for (const bool is_strict : {false, true}) {
+    const admission::Node node = NodeWithReservedCpu(is_strict);
+    const std::string pool = is_strict ? "1-27" : "0-27";
+    for (const std::optional<bool> exclusive : {std::optional<bool>(), std::optional(true)}) {
+      EXPECT_EQ(LeavingCpus(node, state, {on("", "1-6", exclusive)}), List("1-6"));
+      EXPECT_EQ(LeavingCpus(node, state, {on(pool, "1-6", exclusive)}), List("1-6"));
+      EXPECT_TRUE(LeavingCpus(node, state, {on("", "1-6", exclusive)}, /*but_of=*/"c").empty());
+    }
+    EXPECT_TRUE(LeavingCpus(node, state, {on("", "1-6", false)}).empty());
+    EXPECT_TRUE(LeavingCpus(node, state, {on("", "")}).empty());
+  }
+  EXPECT_TRUE(LeavingCpus(NodeWithReservedCpu(), state, {on("", "0-27")}).empty());
+  // Back to exclusive CPUs, before it has left the former ones: the pool is no place of its own.
+  state.cpu.assignments[std::string("resized")]["app"] = List("4-8");
+  EXPECT_EQ(LeavingCpus(NodeWithReservedCpu(), state, {on("0-27", "1-6", true)}), List("1-3"));
+}
+
+// The pool does not have the reserved CPUs: after a start, others of it show where one is.
+TEST(LeavingCpus, OfTheStrictPoolAreThoseWithoutAnotherContainerOfThePool) {
+  const admission::Node node = NodeWithReservedCpu(/*is_strict=*/true);
+  admission::NodeState state;
+  state.cpu.originals[std::string("a")]["app"] = {};
+  state.cpu.originals[std::string("b")]["app"] = {};
+  const auto on = [](const std::string& pod, const std::string& cpus,
+                     std::optional<bool> is_exclusive = {}) {
+    return ContainerRegistry::Footprint{.id = pod,
+                                        .key = {pod, "app"},
+                                        .cpuset = List(cpus),
+                                        .last = List(cpus),
+                                        .last_exclusive = is_exclusive};
+  };
+  EXPECT_EQ(LeavingCpus(node, state, {on("a", "1-6"), on("shared", "9-27")}), List("1-6"));
+  EXPECT_EQ(LeavingCpus(node, state, {on("a", "1-6"), on("b", "7-8"), on("shared", "9-27")}),
+            List("1-8"));
+  EXPECT_TRUE(LeavingCpus(node, state, {on("a", "1-27"), on("shared", "1-27")}).empty());
+  // Of two that are all of the pool, one may be in it: what has been applied since shows which.
+  EXPECT_EQ(LeavingCpus(node, state, {on("a", "1-6"), on("b", "7-27")}), List("1-27"));
+  EXPECT_EQ(LeavingCpus(node, state, {on("a", "1-6", true), on("b", "7-27", false)}), List("1-6"));
+  EXPECT_FALSE(IsStillAlone(node, state, on("a", "1-6"), {on("a", "1-6"), on("shared", "9-27")}))
+      << "nothing comes onto its CPUs early on that evidence";
+  // Alone in the pool, it shuts no other container out.
+  EXPECT_EQ(SharedCpus(List("1-27"), List("1-27"), LeavingCpus(node, state, {on("a", "1-27")})),
+            List("1-27"));
 }
 
 // Only the reserved CPUs show that such a container is in the pool.

@@ -45,6 +45,27 @@ TEST(PodConditions, QuotaThatIsNotLiftedIsLoggedOnceForEachPodAndReason) {
   EXPECT_EQ(logged.Take(), line);
 }
 
+TEST(PodConditions, QuotaThatIsNotRestoredIsLoggedOnce) {
+  Logged logged;
+  Conditions conditions;
+  const Subject web{"", {"uid", ""}, "default/web"};
+  const Error error{ErrorCode::kIo, "write cpu.max: denied"};
+  const std::string line =
+      "warning PodQuotaNotRestored: pod default/web: a resize has moved it to shared CPUs, and the "
+      "CFS quota of its cgroup cannot be set to 50000 us again: write cpu.max: denied; alignd "
+      "tries "
+      "again after 1, 2, 4, ... 30 s\n";
+  for (int i = 0; i < 3; ++i) conditions.QuotaNotRestored(web, 50'000, error);
+  EXPECT_EQ(logged.Take(), line);
+  EXPECT_EQ(conditions.PodsWithConditions(), std::set<std::string>{"uid"});
+  conditions.QuotaRestored("uid");
+  EXPECT_TRUE(conditions.Report().empty());
+  EXPECT_NE(logged.Take(), "");
+  conditions.QuotaNotRestored(web, 50'000, error);
+  conditions.PodGone("uid");
+  EXPECT_TRUE(conditions.Report().empty());
+}
+
 TEST(PodConditions, RewrittenQuotaNamesTheWriterAndIsLoggedOnce) {
   Logged logged;
   Conditions conditions;

@@ -40,17 +40,40 @@ class PodCpuGuardTest : public ::testing::TestWithParam<bool> {
     io_.Stop();
   }
 
-  void Start(PodCpuGuard::Options options = {}) {
-    guard_.emplace(
-        io_, events_,
-        [this](const std::string& uid) {
-          ++runs_;
-          return uid == "uid" && exclusive_;
-        },
-        [this](const std::string&) { return quota_.load(); }, registry_, *cgroups_, conditions_,
-        options);
+  void Start(const PodCpuGuard::Options& options = {}) {
+    Make(options);
     guard_->Guard("uid", kPath);
     Settle();
+  }
+  void Make(const PodCpuGuard::Options& options) {
+    guard_.emplace(io_, events_,
+                   PodCpuGuard::Decisions{
+                       .has_exclusive =
+                           [this](const std::string& uid) {
+                             ++runs_;
+                             return uid == "uid" && exclusive_;
+                           },
+                       .was_shared = [this](const std::string&) { return was_shared_.load(); },
+                       .quota_of = [this](const std::string&) { return quota_.load(); }},
+                   registry_, *cgroups_, conditions_, options);
+  }
+  // The pod had 50000 us.
+  void StartAndLift(const PodCpuGuard::Options& options) {
+    if (!GetParam()) Write(Period(), "100000");
+    Start(options);
+    Write(Quota(), Some());
+    EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+    Write(Quota(), None());
+    Settle();
+  }
+  // A directory in its place: the file is not missing, and cannot be read.
+  void HidePeriod() const {
+    std::filesystem::rename(Period(), Period().string() + ".away");
+    std::filesystem::create_directory(Period());
+  }
+  void ShowPeriod() const {
+    std::filesystem::remove(Period());
+    std::filesystem::rename(Period().string() + ".away", Period());
   }
   // All that was requested has been done.
   void Settle() {
@@ -78,6 +101,9 @@ class PodCpuGuardTest : public ::testing::TestWithParam<bool> {
   std::filesystem::path Quota() const {
     return tree_.root() /
            (GetParam() ? "kubepods/poduid/cpu.max" : "cpu/kubepods/poduid/cpu.cfs_quota_us");
+  }
+  std::filesystem::path Period() const {
+    return GetParam() ? Quota() : tree_.root() / "cpu/kubepods/poduid/cpu.cfs_period_us";
   }
   std::filesystem::path Shares() const {
     return tree_.root() /
@@ -109,6 +135,7 @@ class PodCpuGuardTest : public ::testing::TestWithParam<bool> {
   ContainerRegistry registry_;
   Conditions conditions_;
   std::atomic<bool> exclusive_ = true;
+  std::atomic<bool> was_shared_ = true;
   std::atomic<allocation::PodQuota> quota_ = allocation::PodQuota::kLift;
   std::atomic<size_t> runs_ = 0;  // of the guard
   TaskQueue io_{"io"};
@@ -152,6 +179,61 @@ TEST_P(PodCpuGuardTest, RestoresTheLastQuotaOfAPodWithoutExclusiveCpus) {
   guard_->Look();
   Settle();
   EXPECT_EQ(Read(Quota()), Some());
+}
+
+TEST_P(PodCpuGuardTest, AQuotaThatCannotBeRestoredIsTriedAgainAndReported) {
+  StartAndLift({.first_retry = milliseconds(20), .last_retry = milliseconds(50)});
+  HidePeriod();
+  exclusive_ = false;
+  guard_->Look();
+  const auto failed = [&] { return Reported(ConditionType::kPodQuotaNotRestored); };
+  EXPECT_TRUE(Eventually([&] { return failed() && failed()->times >= 3; }));
+  EXPECT_EQ(failed()->subject.key.pod_uid, "uid");
+  EXPECT_NE(failed()->message.find("to 50000 us again"), std::string::npos) << failed()->message;
+  // Exclusive again, and again not.
+  exclusive_ = true;
+  guard_->Look();
+  EXPECT_TRUE(Eventually([&] { return !failed(); }));
+  exclusive_ = false;
+  guard_->Look();
+  EXPECT_TRUE(Eventually([&] { return failed().has_value(); }));
+  ShowPeriod();
+  EXPECT_TRUE(Eventually([&] { return Read(Quota()).starts_with("50000"); })) << Read(Quota());
+  EXPECT_TRUE(Eventually([&] { return !failed(); }));
+}
+
+TEST_P(PodCpuGuardTest, TheNextGuardOfTheProcessRestoresIt) {
+  StartAndLift({.first_retry = hours(1), .last_retry = hours(1)});
+  HidePeriod();
+  exclusive_ = false;
+  guard_->Look();
+  EXPECT_TRUE(
+      Eventually([&] { return Reported(ConditionType::kPodQuotaNotRestored).has_value(); }));
+  guard_->Stop();
+  const LiftedQuotas lifted = guard_->Lifted();
+  ASSERT_EQ(lifted.size(), 1U);
+  EXPECT_EQ(lifted.at("uid").quota, 50'000);
+  guard_.reset();
+  ShowPeriod();
+  // Once it knows the pod.
+  registry_.RemoveSandbox("sandbox");
+  Make({.lifted = lifted});
+  guard_->Look();
+  Settle();
+  EXPECT_TRUE(IsNone(Read(Quota()))) << Read(Quota());
+  registry_.AddSandbox("sandbox", "uid", "default/web");
+  guard_->Look();
+  EXPECT_TRUE(Eventually([&] { return Read(Quota()).starts_with("50000"); })) << Read(Quota());
+}
+
+// A pod that is released has lost them for another reason.
+TEST_P(PodCpuGuardTest, OnlyAResizeIsAReasonToRestore) {
+  StartAndLift({});
+  was_shared_ = false;
+  exclusive_ = false;
+  guard_->Look();
+  Settle();
+  EXPECT_EQ(Read(Quota()), None());
 }
 
 TEST_P(PodCpuGuardTest, GivesNoQuotaToAPodThatHadNoneOrIsGone) {
