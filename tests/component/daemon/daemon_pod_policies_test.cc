@@ -280,11 +280,11 @@ TEST_F(DaemonPodPolicies, AContainerGetsIsolatedCpusIfItAsks) {
   EXPECT_EQ(LastDecision().asked(),
             "app: 2 exclusive CPUs; annotation prefer-isolated-cpus: isolated CPUs, if they are "
             "enough, for app");
-  EXPECT_EQ(CpusOf(RunOne(PodConfig("b"), Pinned(2)).container), "1-2");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("b"), Pinned(2)).container), "14-15");
   StopDaemon();
   StartDaemon(StaticConfig("podPolicies: [prefer-isolated-cpus]\n"));
   EXPECT_EQ(CpusOf(first.container), "20-21");
-  EXPECT_EQ(CpusOf(RunOne(asking("c"), Pinned(2)).container), "3-4") << "one is left";
+  EXPECT_EQ(CpusOf(RunOne(asking("c"), Pinned(2)).container), "16-17") << "one is left";
   EXPECT_EQ(CpusOf(RunOne(asking("d"), Pinned(1)).container), "22");
 }
 
