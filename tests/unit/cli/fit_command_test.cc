@@ -157,7 +157,7 @@ TEST_F(FitCommand, RefusesFlagsOfNodesWithoutAConfiguration) {
       "objects; add --config, or remove the flags";
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
            {"fit", "-f", "@pod.yaml", "--from-cluster", "--pod-policies", "off"},
-           {"simulate", "--from-cluster", "--shared-pool-handlers", "own", "@pod.yaml"}}) {
+           {"simulate", "@pod.yaml", "--from-cluster", "--shared-pool-handlers", "own"}}) {
     const Printed printed = Run(command);
     EXPECT_EQ(printed.status, 2);
     EXPECT_NE(printed.err.find(why), std::string::npos) << printed.err;
