@@ -193,6 +193,16 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
           count + " again");
 }
 
+Refusal RefusedSharedByLabel(const Pod& pod, const std::string& container, const CpuSet& exclusive,
+                             const std::string& asked) {
+  return RefusedResize(
+      NameOrUid(pod), container,
+      HasExclusive(exclusive) + ", and label " + std::string(kQosClassLabel) + " " +
+          pod.policies.sharing.qos_class + " asks for exclusive ones: asked for " + asked,
+      "request a whole number of CPUs; or delete the pod and create it with label " +
+          std::string(kQosClassLabel) + " LS");
+}
+
 Refusal RefusedIncompleteSizes(const std::string& pod, const std::string& container,
                                const CpuSet& exclusive, const std::string& asked) {
   return RefusedResize(pod, container,
@@ -388,6 +398,8 @@ std::optional<Refusal> RefuseResize(const admission::Node& node, const admission
       first = RefusedPodLevelResize(name, container.name, assigned, asked, /*is_known=*/true);
     } else if (resizes == CpuResizes::kAll && admission::AsksForOneNode(node, pod, container)) {
       first = RefusedShareOnOneNode(name, container.name, assigned, asked);
+    } else if (resizes == CpuResizes::kAll && admission::MustHaveExclusiveCpus(node, pod)) {
+      first = RefusedSharedByLabel(pod, container.name, assigned, asked);
     } else {
       first = ResizeRefusal(name, container.name, assigned, asked, resizes);
     }

@@ -79,6 +79,11 @@ std::string NameOrUid(const Pod& pod);
 Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
                       const std::string& asked, CpuResizes resizes);
 
+// The refusal of CPUs that are not exclusive for a pod whose label asks for exclusive ones
+// (admission::MustHaveExclusiveCpus). `pod`: as from NameOrUid. `asked`: as above.
+Refusal RefusedSharedByLabel(const Pod& pod, const std::string& container, const CpuSet& exclusive,
+                             const std::string& asked);
+
 // A refused resize. `fault` goes on after the name of the container; `remedy` is not empty.
 Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
                       std::string remedy);

@@ -1,5 +1,6 @@
 #include "apiserver/object_list.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,25 +13,39 @@ constexpr char kSeeServer[] =
     "see whether the server of the kubeconfig is an API server of Kubernetes, and what changes its "
     "answers";
 
-// One page into `use`. `next`: the token of the page, then of the next one; empty: there is none.
-std::optional<ApiFailure> ListPage(ApiReader& reader, ObjectKind kind, const ListSettings& settings,
-                                   const UseObject& use, std::string& next, std::string& version) {
-  std::string path = PathOf(kind, settings.pods) + ("limit=" + std::to_string(settings.page));
-  if (!next.empty()) path += "&continue=" + UrlEncoded(next);
-  std::string body;
-  bool is_too_large = false;
-  const Result<ApiAnswer> answer = reader.Get(path, [&](std::string_view part) {
-    is_too_large = body.size() + part.size() > kMaxListPageBytes;
-    if (!is_too_large) body += part;
-    return !is_too_large;
-  });
-  if (!answer.ok()) return ApiFailure{answer.error().In(ToString(kind))};
-  if (answer->status != 200) return FailureOf(kind, *answer, "list", settings.access);
-  if (is_too_large) {
-    return ApiFailure{NotRead(
-        kind, "a page of the list has more than " + std::to_string(kMaxListPageBytes) + " bytes",
-        "find the objects that are so large")};
+// One page of a list as text. Of a page that is too large, fewer objects are asked for, and so are
+// of all later ones: Kubernetes allows any limit with a token.
+std::optional<ApiFailure> GetPage(ApiReader& reader, ObjectKind kind, ListSettings& settings,
+                                  const std::string& next, std::string& body) {
+  constexpr int kLess = 8;
+  for (;;) {
+    std::string path = PathOf(kind, settings.pods) + ("limit=" + std::to_string(settings.page));
+    if (!next.empty()) path += "&continue=" + UrlEncoded(next);
+    body.clear();
+    bool is_too_large = false;
+    const Result<ApiAnswer> answer = reader.Get(path, [&](std::string_view part) {
+      is_too_large = body.size() + part.size() > settings.max_page_bytes;
+      if (!is_too_large) body += part;
+      return !is_too_large;
+    });
+    if (!answer.ok()) return ApiFailure{answer.error().In(ToString(kind))};
+    if (answer->status != 200) return FailureOf(kind, *answer, "list", settings.access);
+    if (!is_too_large) return std::nullopt;
+    if (settings.page <= 1) {
+      return ApiFailure{NotRead(kind,
+                                "an object of the list has more than " +
+                                    std::to_string(settings.max_page_bytes) + " bytes",
+                                "find the object that is so large")};
+    }
+    settings.page = std::max(1, settings.page / kLess);
   }
+}
+
+// One page into `use`. `next`: the token of the page, then of the next one; empty: there is none.
+std::optional<ApiFailure> ListPage(ApiReader& reader, ObjectKind kind, ListSettings& settings,
+                                   const UseObject& use, std::string& next, std::string& version) {
+  std::string body;
+  if (auto failure = GetPage(reader, kind, settings, next, body)) return failure;
   nlohmann::json list = ParsedObject(body);
   version = TextIn(list, "metadata", "resourceVersion");
   if (version.empty()) {
@@ -129,9 +144,9 @@ ApiFailure FailureOf(ObjectKind kind, const ApiAnswer& answer, std::string_view 
           .pause = answer.retry_after};
 }
 
-std::optional<ApiFailure> ListObjects(ApiReader& reader, ObjectKind kind,
-                                      const ListSettings& settings, const UseObject& use,
-                                      std::string& version) {
+std::optional<ApiFailure> ListObjects(ApiReader& reader, ObjectKind kind, const ListSettings& given,
+                                      const UseObject& use, std::string& version) {
+  ListSettings settings = given;
   std::string next;
   do {
     std::optional<ApiFailure> failure = ListPage(reader, kind, settings, use, next, version);

@@ -45,11 +45,11 @@ ApiFailure FailureOf(ObjectKind kind, const ApiAnswer& answer, std::string_view 
 Error NotRead(ObjectKind kind, const std::string& what, std::string remedy);
 
 struct ListSettings {
-  int page = 500;  // objects of one answer
+  int page = 500;  // objects of one answer; of one that is too large, fewer are asked for
   std::string access;
   PodSelection pods = PodSelection::kBound;
+  size_t max_page_bytes = size_t{256} << 20;
 };
-inline constexpr size_t kMaxListPageBytes = size_t{256} << 20;
 
 // The objects of a kind, as of one time, page by page. `use` gets the key of each and its JSON
 // (KeyOf and Pruned in object_json.h); its error ends the list. `version`: of the list, from which

@@ -14,6 +14,7 @@
 #include "cli/cluster_input.h"
 #include "cli/documents.h"
 #include "cli/lstopo_file.h"
+#include "cli/policy_options.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 #include "host/yaml.h"
@@ -339,6 +340,10 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources,
     return BadFleet(
         sources.from_cluster ? "--from-cluster and --nodes are both given" : "no nodes are named",
         "name files or directories with --nodes, or give --from-cluster");
+  }
+  if (sources.from_cluster && sources.config.empty() && sources.flags != placement::PolicyFlags()) {
+    return BadFleet(std::string(kFlagsOfNodes) + ": " + kFlagsNeedConfig,
+                    "add --config, or remove the flags");
   }
   const Result<std::string> config = ReadSharedConfig(sources.config, sources.flags);
   if (!config.ok()) return config.error();

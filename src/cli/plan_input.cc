@@ -15,6 +15,7 @@
 #include "cli/cluster_input.h"
 #include "cli/documents.h"
 #include "cli/fleet_input.h"
+#include "cli/policy_options.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 
@@ -277,6 +278,10 @@ Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths
 }
 
 Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources) {
+  if (sources.config.empty() && sources.flags != placement::PolicyFlags()) {
+    return Error{ErrorCode::kInvalidArgument, std::string(kFlagsOfNodes) + ": " + kFlagsNeedConfig,
+                 "add --config, or remove the flags"};
+  }
   const Result<std::string> json = ReadSharedConfig(sources.config, sources.flags);
   if (!json.ok()) return json.error();
   if (sources.from_cluster) {

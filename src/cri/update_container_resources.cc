@@ -115,8 +115,13 @@ class UpdateContainerResources final : public WaitingCall {
     using allocation::CpuResizes;
     const CpuResizes resizes = context_.allocation.allowed_resizes();
     const bool to_shared = !IsWhole(millis_);
-    const bool may_share = resizes == CpuResizes::kAll &&
-                           !admission::MustHaveExclusiveCpus(context_.node, PodWithName());
+    const bool may_share = resizes == CpuResizes::kAll;
+    const Pod pod = PodWithName();
+    if (to_shared && may_share && admission::MustHaveExclusiveCpus(context_.node, pod)) {
+      return Refuse(allocation::RefusedSharedByLabel(pod, key_.container, exclusive,
+                                                     allocation::CpusText(millis_)),
+                    decide);
+    }
     if (resizes == CpuResizes::kNone || (to_shared && !may_share)) {
       return Refuse(allocation::ResizeRefusal(PodName(), key_.container, exclusive,
                                               allocation::CpusText(millis_), resizes),

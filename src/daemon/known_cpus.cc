@@ -83,7 +83,8 @@ Machine WithKnownCpus(Machine online, const fs::path& root, const fs::path& stat
     const std::string name = "cpu" + std::to_string(row.cpu);
     if (fs::is_directory(root / "sys/devices/system/cpu" / name, code)) rows.push_back(row);
   }
-  const Result<Machine> machine = Machine::Make(std::move(rows), online.numa());
+  const Result<Machine> machine =
+      Machine::Make(std::move(rows), online.numa(), online.isolated() | (*known)->isolated());
   return machine.ok() ? *machine : online;
 }
 

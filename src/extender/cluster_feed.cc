@@ -23,6 +23,9 @@ constexpr std::array<ObjectKind, 3> kKinds = {ObjectKind::kNode, ObjectKind::kTo
 // How often it is looked whether what is known is too old.
 constexpr std::chrono::milliseconds kBetweenLooks{500};
 constexpr size_t kMaxProblemsLogged = 20;  // of one change
+// While no node can be used, ends of pods are not passed on. The places of further ones are dropped
+// by time.
+constexpr size_t kMaxEnded = 20'000;
 
 }  // namespace
 
@@ -70,7 +73,7 @@ class ClusterFeed::State final : public ObjectSink {
   void Remove(ObjectKind kind, const std::string& key, const std::string& uid) override {
     const MutexLock lock(mutex_);
     view_.Remove(kind, key);
-    if (kind == ObjectKind::kPod && !uid.empty()) ended_.insert(uid);
+    if (kind == ObjectKind::kPod && !uid.empty() && ended_.size() < kMaxEnded) ended_.insert(uid);
     ++Of(kind).changes;
     has_changed_ = true;
     wake_.NotifyAll();

@@ -310,8 +310,12 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
   }
   std::ranges::sort(fitting);
   for (const size_t position : fitting) filtered.nodes.push_back(names[position]);
-  if (filtered.nodes.empty()) return filtered;
+  if (filtered.nodes.empty()) {
+    if (filtered.waits && !MayWait(pod.pod.uid, now)) filtered.waits.reset();
+    return filtered;
+  }
   filtered.waits.reset();
+  waiting_.erase(pod.pod.uid);
   // An earlier answer may have been sent after all: such a place is not dropped with this answer.
   if (is_first) filtered.place = ++places_;
   kept_[pod.pod.uid] = {pod, filtered.nodes, now, filtered.place};

@@ -79,9 +79,13 @@ class Extender {
     std::map<std::string, std::string> unresolvable;  // the end of other pods changes nothing
     uint64_t place = 0;  // for DropPlace; 0: none is kept, or an earlier answer kept one, too
     // If no node takes the pod: one refuses it only for the pods on their way to it. The end of
-    // that is no change of the cluster, for which kube-scheduler waits.
+    // that is no change of the cluster, for which kube-scheduler waits. Not for longer than
+    // kLongestWait: kube-scheduler preempts no pods for one whose call has failed.
     std::optional<Error> waits = {};
   };
+  static constexpr std::chrono::seconds kLongestWait{20};
+  // After that, a pod that still waits begins anew.
+  static constexpr std::chrono::minutes kWaitsAgain{5};
   // Errors: the nodes could not be read.
   Result<Filtered> Filter(const placement::PlannedPod& pod, const std::vector<std::string>& names,
                           Clock::time_point now);
@@ -186,6 +190,8 @@ class Extender {
   bool Drop(const std::string& uid) REQUIRES(mutex_);
   void DropNamesakesOf(const placement::PlannedPod& pod) REQUIRES(mutex_);
   void NoteDeleted(const std::string& uid, Clock::time_point now) REQUIRES(mutex_);
+  // Whether the pod may still wait for places. The first answer counts.
+  bool MayWait(const std::string& uid, Clock::time_point now) REQUIRES(mutex_);
   void KeepOnly(Kept& kept, const std::string& uid, const std::vector<std::string>& nodes)
       REQUIRES(mutex_);
   // With the pods that the seat keeps.
@@ -204,6 +210,7 @@ class Extender {
   // UIDs of pods that were deleted: a call about one can still be on its way.
   std::set<std::string> deleted_ GUARDED_BY(mutex_);
   std::deque<std::pair<Clock::time_point, std::string>> deletions_ GUARDED_BY(mutex_);  // the same
+  std::map<std::string, Clock::time_point> waiting_ GUARDED_BY(mutex_);  // UIDs, since when
   std::vector<std::unique_ptr<Shape>> shapes_ GUARDED_BY(mutex_);
   uint64_t dropped_ GUARDED_BY(mutex_) = 0;
   uint64_t places_ GUARDED_BY(mutex_) = 0;  // that were kept so far

@@ -217,6 +217,11 @@ void CheckExtenderOptions(const Texts& texts, ExtenderOptions& options) {
                                "give one of --nodes, --kubeconfig and --in-cluster: where the "
                                "nodes come from");
   }
+  if (options.sources.nodes.empty() && options.sources.config.empty() &&
+      options.sources.flags != placement::PolicyFlags()) {
+    throw CLI::ValidationError(cli::kFlagsOfNodes, std::string(cli::kFlagsNeedConfig) +
+                                                       "; add --config, or remove the flags");
+  }
   if (std::ranges::count(options.sources.nodes, "-") > 0) {
     throw CLI::ValidationError("--nodes", "standard input cannot be read again");
   }

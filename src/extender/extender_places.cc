@@ -8,8 +8,9 @@
 namespace alignd::extender {
 namespace {
 
-// A few megabytes.
+// A few megabytes each.
 constexpr size_t kMaxDeletions = 20'000;
+constexpr size_t kMaxWaiting = 20'000;
 
 }  // namespace
 
@@ -137,6 +138,19 @@ void Extender::NoteDeleted(const std::string& uid, Clock::time_point now) {
     deletions_.pop_front();
   }
   if (deleted_.insert(uid).second) deletions_.emplace_back(now, uid);
+  waiting_.erase(uid);
+}
+
+bool Extender::MayWait(const std::string& uid, Clock::time_point now) {
+  const auto is_over = [now](const auto& entry) { return now - entry.second >= kWaitsAgain; };
+  if (waiting_.size() >= kMaxWaiting) std::erase_if(waiting_, is_over);
+  const auto found = waiting_.find(uid);
+  if (found == waiting_.end() || is_over(*found)) {
+    if (found == waiting_.end() && waiting_.size() >= kMaxWaiting) return false;
+    waiting_[uid] = now;
+    return true;
+  }
+  return now - found->second < kLongestWait;
 }
 
 // There is one pod of a name: an earlier one with another UID is gone.

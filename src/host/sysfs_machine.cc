@@ -88,12 +88,25 @@ class Reader {
     std::vector<Cpu> rows;
     rows.reserve(cpus_.size());
     for (const auto& [number, row] : cpus_) rows.push_back(row);
-    Result<Machine> machine = Machine::Make(std::move(rows), std::move(numa_));
+    const Result<CpuSet> isolated = ReadIsolated();
+    if (!isolated.ok()) return isolated.error();
+    Result<Machine> machine = Machine::Make(std::move(rows), std::move(numa_), *isolated);
     if (!machine.ok()) return machine.error().In("read " + node_directory_.string());
     return machine;
   }
 
  private:
+  // On most machines, the file has an empty line.
+  Result<CpuSet> ReadIsolated() const {
+    const fs::path file = cpu_directory_ / "isolated";
+    const Result<std::optional<std::string>> text = ReadText(file);
+    if (!text.ok()) return text.error();
+    if (text->value_or("").find_first_not_of(" \n") == std::string::npos) return CpuSet();
+    const Result<std::optional<CpuSet>> cpus = ReadCpuList(file);
+    if (!cpus.ok()) return cpus.error();
+    return cpus->value_or(CpuSet());
+  }
+
   Result<Done> ReadNodes(const std::vector<NumberedDirectory>& nodes) {
     for (const NumberedDirectory& directory : nodes) {
       const Result<std::vector<NumberedDirectory>> cpus = NumberedEntries(directory.path, "cpu");

@@ -43,6 +43,13 @@ std::map<std::string, std::string> RandomCpuOptions(const Machine& machine,
   return options;
 }
 
+// DistributeEvenly, where the options leave it to the node.
+NumaAllocateStrategy StrategyBeside(const std::map<std::string, std::string>& options) {
+  const bool is_refused = options.contains("distribute-cpus-across-cores") ||
+                          options.contains("prefer-align-cpus-by-uncorecache");
+  return is_refused ? NumaAllocateStrategy::kNone : NumaAllocateStrategy::kAllNodes;
+}
+
 CrowdedNode RandomResizeNode(Random& random) {
   const Machine machine =
       WithRandomMemory(WithRandomDistances(RandomMachine(random), random), random);
@@ -57,6 +64,9 @@ CrowdedNode RandomResizeNode(Random& random) {
   config.reserved_system_cpus = reserved.ToString();
   config.cpu_manager_policy_options =
       RandomCpuOptions(machine, config.topology_manager_policy, random);
+  if (random.OnceIn(3)) {
+    config.numa_allocate_strategy = StrategyBeside(config.cpu_manager_policy_options);
+  }
   if (random.OnceIn(2)) {
     config.memory_manager_policy = MemoryManagerPolicy::kNone;
     config.reserved_memory.clear();
@@ -169,6 +179,23 @@ struct ResizeOracle {
       if (IsEnough(KeptNodes() | further)) fewest = std::min(fewest, further.Count());
     });
     return fewest;
+  }
+
+  // Where its memory and its devices are.
+  NumaMask FixedNodes() const {
+    std::vector<int64_t> ids;
+    if (const auto* const blocks = state.memory.Find(key)) {
+      for (const memorymanager::Block& block : *blocks) {
+        ids.insert(ids.end(), block.numa_affinity.begin(), block.numa_affinity.end());
+      }
+    }
+    const auto of_key = state.devices.allocations.find(key);
+    if (of_key != state.devices.allocations.end()) {
+      for (const auto& [resource, allocation] : of_key->second) {
+        for (const auto& [id, devices] : allocation.devices) ids.push_back(id);
+      }
+    }
+    return node.machine.MaskOfIds(ids);
   }
 
   // --- The topology policy, about a resize up. ---
@@ -445,7 +472,7 @@ void ExpectAsAtAdmission(const ResizeOracle& oracle, const ResizeDecision& decis
   const Admission admission = Admit(oracle.node, state, pod, devicemanager::NoPreference);
   ASSERT_EQ(admission.admitted(), decision.admitted());
   if (!admission.admitted()) return;
-  ASSERT_EQ(*admission.next.cpu.Find({"new", "app"}), decision.after);
+  ASSERT_EQ(admission.next.cpu.Find({"new", "app"})->ToString(), decision.after.ToString());
 }
 
 // Possible in any case.
@@ -457,7 +484,10 @@ void ExpectSharedCpus(const ResizeOracle& oracle, const ResizeDecision& decision
 void CheckShrink(const ResizeOracle& oracle, const ResizeDecision& decision) {
   ASSERT_EQ(decision.admitted(), oracle.IsEnough(oracle.AllNodes()));
   if (!decision.admitted()) return;
-  ExpectFewestNodes(oracle, decision.after, oracle.AllNodes());
+  // Those of its memory and devices come before all others, also where one other is enough.
+  const NumaMask fixed = oracle.FixedNodes();
+  const bool suffice = oracle.IsEnough(oracle.KeptNodes() | fixed);
+  ExpectFewestNodes(oracle, decision.after, suffice ? fixed : oracle.AllNodes());
   ASSERT_EQ(decision.next.affinities, oracle.state.affinities);
 }
 

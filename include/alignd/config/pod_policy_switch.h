@@ -18,11 +18,12 @@ enum class PodPolicy {
   kResourceStatus,      // resource-status
   kQosClass,            // the label koordinator.sh/qosClass
   kPreferSharedCpus,    // prefer-shared-cpus of nri-plugins and cri-resource-manager
+  kPreferIsolatedCpus,  // prefer-isolated-cpus of the same
   kSharedNumaNode,      // shared-cpus
 };
 
 // "numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy", "resourceStatus", "qosClass",
-// "prefer-shared-cpus", "sharedNUMANode".
+// "prefer-shared-cpus", "prefer-isolated-cpus", "sharedNUMANode".
 std::string_view ToString(PodPolicy policy);
 
 // The value of --pod-policies: "off", or names with commas between them.

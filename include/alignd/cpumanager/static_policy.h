@@ -2,8 +2,11 @@
 // functions are pure; the NUMA affinity is an argument.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alignd/base/cpu_set.h"
@@ -34,10 +37,15 @@ struct StaticPolicy {
   // Of the pod that is decided (admission/own_cpus.h); a node has no such settings itself.
   CoreUse cores = CoreUse::kByOptions;
   CpuSet avoided = {};  // not assigned to the pod
+  // By container: not assigned to this one either.
+  std::map<std::string, CpuSet, std::less<>> avoided_by = {};
 
   // The union of default set and assignments: all CPUs, or with strict-cpu-reservation all but the
   // reserved ones.
   CpuSet Managed(const Machine& machine) const;
+
+  // The same for one container of the pod, with all that it avoids.
+  StaticPolicy For(std::string_view container) const;
 
   friend bool operator==(const StaticPolicy&, const StaticPolicy&) = default;
 };

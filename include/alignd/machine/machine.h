@@ -49,13 +49,17 @@ using Nesting = std::vector<std::vector<size_t>>;
 // A value, checked when it is made. NUMA nodes are addressed by position in ascending id order.
 class Machine {
  public:
-  // Rows and nodes in any order. Cores are renamed to their lowest CPU number.
+  // Rows and nodes in any order. Cores are renamed to their lowest CPU number. Isolated CPUs that
+  // the machine does not have are ignored.
   // Errors: kInvalidArgument if there is no CPU or no NUMA node, a CPU or node occurs twice, a CPU
   // names an absent node, a core lies in two sockets, there are more than 64 NUMA nodes, or a
   // distance is not 0 to kMaxDistance.
-  static Result<Machine> Make(std::vector<Cpu> cpus, std::vector<NumaNode> numa);
+  static Result<Machine> Make(std::vector<Cpu> cpus, std::vector<NumaNode> numa,
+                              const CpuSet& isolated = {});
 
   const CpuSet& cpus() const { return cpus_; }
+  // Those among which the kernel does not balance threads (isolcpus).
+  const CpuSet& isolated() const { return isolated_; }
   const std::vector<Cpu>& cpu_rows() const { return rows_; }   // ascending; core = its lowest CPU
   const std::vector<NumaNode>& numa() const { return numa_; }  // ascending by id
   int numa_count() const { return static_cast<int>(numa_.size()); }
@@ -109,6 +113,7 @@ class Machine {
   size_t RowIndex(int cpu) const { return row_of_cpu_[static_cast<size_t>(cpu)]; }
 
   CpuSet cpus_;
+  CpuSet isolated_;
   std::vector<Cpu> rows_;
   std::vector<NumaNode> numa_;
   NumaMask numa_with_cpus_;

@@ -11,8 +11,9 @@ namespace alignd {
 
 // One compact line without a line end; equal machines give equal bytes:
 // {"cpus":[[cpu,core,socket,numa,uncore],...],
-//  "numa":[{"id":0,"memory":BYTES,"hugepages":{"PAGE SIZE":PAGES},"distances":[10,21]},...]}
-// Unknown distances are null.
+//  "numa":[{"id":0,"memory":BYTES,"hugepages":{"PAGE SIZE":PAGES},"distances":[10,21]},...],
+//  "isolated":"2-5,8"}
+// Unknown distances are null. Without isolated CPUs, there is no `isolated`.
 std::string MachineToNodeJson(const Machine& machine);
 
 // Reads that form from untrusted input. Every key but `cpus`, `numa` and `id` may be absent or

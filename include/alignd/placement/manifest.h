@@ -37,7 +37,8 @@ struct PlannedPod {
   std::vector<std::string> undecided;
   // What the scheduler does not let through, whatever the node has.
   std::vector<std::string> gates;
-  std::string node_name;  // the node to which it is bound; empty: the scheduler chooses
+  std::string node_name;    // the node to which it is bound; empty: the scheduler chooses
+  bool is_pending = false;  // status.phase: its containers may not have been created yet
   // Of its RuntimeClass, or the name of that if it is not known; empty: that of the runtime.
   std::string runtime_handler;
   std::string os;  // of its containers, such as "windows"; empty: that of the node

@@ -15,6 +15,7 @@
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/quantity.h"
 #include "alignd/pod/cpu_sharing.h"
+#include "alignd/pod/scoped_annotations.h"
 
 namespace alignd {
 
@@ -35,6 +36,10 @@ inline constexpr std::string_view kResourceStatusAnnotation =
 
 // Not Koordinator's. Its value: single-numa-node, or nothing.
 inline constexpr std::string_view kSharedCpusAnnotation = "alignd.io/shared-cpus";
+
+// Whether the exclusive CPUs of a container come from those that the kernel isolates.
+// Source: nri-plugins cmd/plugins/topology-aware/policy/pod-preferences.go, isolatedCPUsPreference.
+inline constexpr std::string_view kPreferIsolated = "prefer-isolated-cpus";
 
 enum class NumaTopologyPolicy { kBestEffort, kRestricted, kSingleNumaNode };
 
@@ -106,6 +111,7 @@ struct PodPolicies {
   std::string status_fault = {};  // as `fault`, of resource-status
 
   CpuSharing sharing = {};
+  ScopedAnnotations isolation = {};  // of kPreferIsolated
 
   // shared-cpus: whether containers of the shared pool stay on one NUMA node.
   bool shared_on_one_node = false;

@@ -13,7 +13,7 @@
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/own_cpus.h"
 #include "core/admission/own_defaults.h"
-#include "core/admission/own_numa.h"
+#include "core/admission/own_placement.h"
 #include "core/admission/own_status.h"
 #include "core/admission/pod_answers.h"
 #include "core/admission/remedy.h"
@@ -121,7 +121,7 @@ class PodAdmission {
   // Source: scope_container.go, Admit.
   std::optional<Refusal> DecideContainerScope() {
     for (const Container& container : pod_.containers) {
-      const Answers answers = ContainerAnswers(node_, Cpu(), next_, pod_, container);
+      const Answers answers = ContainerAnswers(node_, CpuFor(container), next_, pod_, container);
       const MergedHint merged = topology_.Merge(answers);
       Note(container, answers, merged.hint);
       if (!IsAligned(merged, decisions_.size() - 1)) {
@@ -204,6 +204,14 @@ class PodAdmission {
     return &*with_held_back_;
   }
 
+  // The same for one container. Until the next call.
+  const cpumanager::StaticPolicy* CpuFor(const Container& container) {
+    const cpumanager::StaticPolicy* const cpu = Cpu();
+    if (cpu == nullptr || cpu->avoided_by.empty()) return cpu;
+    for_container_ = cpu->For(container.name);
+    return &*for_container_;
+  }
+
   void Note(const Container& container, const Answers& answers, const TopologyHint& merged) {
     ContainerDecision& decision = decisions_.emplace_back();
     decision.container = container.name;
@@ -224,7 +232,7 @@ class PodAdmission {
       refused_at_ = {container.name, RefusedBy::kDevices};
       return refusal;
     }
-    if (const cpumanager::StaticPolicy* const cpu = Cpu()) {
+    if (const cpumanager::StaticPolicy* const cpu = CpuFor(container)) {
       auto refusal =
           cpumanager::Allocate(node_.machine, *cpu, pod_, container, affinity, next_.cpu);
       if (!refusal) {
@@ -272,6 +280,7 @@ class PodAdmission {
   const cpumanager::StaticPolicy* cpu_;      // as well; null: no CPUs are assigned
   const cpumanager::StaticPolicy* free_cpu_;
   std::optional<cpumanager::StaticPolicy> with_held_back_;  // Cpu()
+  std::optional<cpumanager::StaticPolicy> for_container_;   // CpuFor()
   const Pod& pod_;
   const Pod& free_pod_;
   const PreferredAllocationFn& preferred_;
@@ -282,60 +291,17 @@ class PodAdmission {
   std::optional<RefusalPoint> refused_at_;
 };
 
-// A pod that asks for more of its CPUs than their number. What its exclusive policy stays away from
-// is left out if the pod is placed no worse without it.
+// A pod that asks for more of its CPUs than their number.
 Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& asking,
                            const PreferredAllocationFn& preferred) {
   const Pod free_pod = WithoutDecision(asking);
   const Pod pod = WithOpenDecision(node, state, asking);
-  const PodPolicies chosen = ChosenPolicies(node, pod);
-  const cpumanager::StaticPolicy free_cpu = CpuPolicyWith(node, chosen);
+  const cpumanager::StaticPolicy free_cpu = CpuPolicyWith(node, ChosenPolicies(node, pod));
   cpumanager::StaticPolicy policy = free_cpu;
   RestrictToDecided(node, state, pod, policy);
-  const auto decide = [&](const cpumanager::StaticPolicy& cpu) {
+  return PlaceByPolicies(node, state, pod, policy, [&](const cpumanager::StaticPolicy& cpu) {
     return PodAdmission(node, state, pod, preferred, OwnNeeds{cpu, free_cpu, free_pod}).Run(state);
-  };
-  Admission anywhere = decide(policy);
-  if (auto objection = ObjectionToResult(node, pod, anywhere)) {
-    Refusal refusal = PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
-    return {std::move(refusal), std::nullopt, {}, state, {}};
-  }
-  std::optional<Objection> beside_others = ObjectionToNuma(node, state, pod, anywhere);
-  if (beside_others) {
-    for (const CpuSet& off : CpusToStayOff(node, state, pod)) {
-      cpumanager::StaticPolicy away = policy;
-      away.avoided |= off;
-      Admission apart = decide(away);
-      if (!apart.admitted() || ObjectionToNuma(node, state, pod, apart)) continue;
-      anywhere = std::move(apart);
-      policy = std::move(away);
-      beside_others.reset();
-      break;
-    }
-  }
-  if (beside_others && MustKeepApart(node, pod)) {
-    Refusal refusal = PolicyRefusal(std::move(beside_others->fault), beside_others->remedy);
-    return {std::move(refusal), std::nullopt, {}, state, {}};
-  }
-  if (IsDecided(node, pod) || HasAssignments(node, state, pod)) return anywhere;
-  const auto try_at = [&](const CpuSet& cpus) {
-    cpumanager::StaticPolicy away = policy;
-    away.avoided |= node.machine.cpus() - cpus;
-    Admission there = decide(away);
-    const bool is_worse = IsWorse(node, pod, policy, there, anywhere) ||
-                          (!beside_others && ObjectionToNuma(node, state, pod, there));
-    if (!is_worse) anywhere = std::move(there);
-    return !is_worse;
-  };
-  for (const CpuSet& place : PlacesByStrategy(node, state)) {
-    if (!anywhere.admitted() || try_at(place)) break;
-  }
-  const CpuSet avoided = AvoidedCpus(node, state, pod.uid, chosen);
-  if (avoided.empty()) return anywhere;
-  for (const CpuSet& place : PlacesToTry(node, state, pod, avoided)) {
-    if (try_at(place - avoided)) break;
-  }
-  return anywhere;
+  });
 }
 
 // `pod` as from OnThisNode.

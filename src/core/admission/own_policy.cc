@@ -12,6 +12,7 @@
 #include "core/admission/held_resources.h"
 #include "core/admission/own_cpus.h"
 #include "core/admission/own_defaults.h"
+#include "core/admission/own_isolation.h"
 #include "core/admission/own_numa.h"
 #include "core/admission/own_sharing.h"
 #include "core/admission/own_status.h"
@@ -258,6 +259,7 @@ std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state,
   const Pod with_kept = WithoutLaterDefaults(node, state, pod);
   objection = ObjectionToTopology(node, with_kept);
   if (!objection) objection = ObjectionToSharing(node, state, pod);
+  if (!objection) objection = ObjectionToIsolation(node, pod);
   if (!objection) objection = ObjectionToSpec(node, with_kept);
   if (!objection) objection = ObjectionToStatus(node, state, pod);
   if (!objection) objection = ObjectionToSharedNode(node, pod);
@@ -276,6 +278,7 @@ std::string DescribePodPolicy(const Node& node, const Pod& pod) {
   DescribeSpec(node, pod, texts);
   DescribeStatus(node, pod, texts);
   DescribeSharing(node, pod, texts);
+  DescribeIsolation(node, pod, texts);
   DescribeSharedNode(node, pod, texts);
   if (std::string unsupported = DescribeUnsupported(pod.policies.unsupported);
       !unsupported.empty()) {

@@ -9,6 +9,7 @@
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/cpu_sharing.h"
 #include "core/admission/own_defaults.h"
+#include "core/admission/scoped_objection.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -60,7 +61,7 @@ bool SharesByDefault(const Node& node, const Pod& pod, const Container& containe
 void MarkSharing(const Node& node, Pod& pod) {
   const CpuSharing& sharing = pod.policies.sharing;
   const bool by_label = MayLabel(node, pod) && LabelShares(sharing) == true;
-  const bool may_prefer = MayPreferShared(node, pod) && !sharing.annotations.empty();
+  const bool may_prefer = MayPreferShared(node, pod) && !sharing.annotations.values.empty();
   for (Container& container : pod.containers) {
     const bool asks = by_label || (may_prefer && PrefersShared(sharing, container.name) == true) ||
                       SharesByDefault(node, pod, container);
@@ -133,21 +134,8 @@ std::optional<Objection> ObjectionToSharing(const Node& node, const NodeState& s
                                             const Pod& pod) {
   const CpuSharing& sharing = pod.policies.sharing;
   if (MayPreferShared(node, pod)) {
-    const std::string annotation(kPreferShared);
-    if (!sharing.fault.empty()) {
-      return Objection{sharing.fault, R"(correct the annotation, for example )" + annotation +
-                                          R"(.resource-policy.nri.io/container.NAME: "true", )"
-                                          R"(or remove it)"};
-    }
-    for (const std::string& name : ContainersNamed(sharing)) {
-      // Of a pod that is not complete, it can be another container.
-      const bool is_known =
-          std::ranges::find(pod.containers, name, &Container::name) != pod.containers.end();
-      if (!pod.is_complete || is_known) continue;
-      return Objection{"the pod has an annotation " + annotation + " for container " + name +
-                           ", and no container of that name",
-                       "correct the name in the annotation, or remove the annotation"};
-    }
+    auto objection = ObjectionToScoped(kPreferShared, pod, sharing.annotations);
+    if (objection) return objection;
   }
   if (!MayLabel(node, pod)) return std::nullopt;
   if (!sharing.label_fault.empty()) {
@@ -158,12 +146,12 @@ std::optional<Objection> ObjectionToSharing(const Node& node, const NodeState& s
 
 void DescribeSharing(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
   const CpuSharing& sharing = pod.policies.sharing;
-  if (!sharing.fault.empty() || !sharing.annotations.empty()) {
+  if (!sharing.annotations.fault.empty() || !sharing.annotations.values.empty()) {
     const std::string annotation = "annotation " + std::string(kPreferShared);
     if (!MayPreferShared(node, pod)) {
       texts.push_back(IgnoredBy(node, pod, annotation, ToString(PodPolicy::kPreferSharedCpus)));
-    } else if (!sharing.fault.empty()) {
-      texts.push_back(sharing.fault);
+    } else if (!sharing.annotations.fault.empty()) {
+      texts.push_back(sharing.annotations.fault);
     } else {
       const std::string names = NamesWhere(pod, [&sharing](const Container& one) {
         return PrefersShared(sharing, one.name) == true;

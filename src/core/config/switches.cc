@@ -20,7 +20,7 @@ using json::View;
 constexpr std::array kPodPolicies = {PodPolicy::kNumaTopologyPolicy, PodPolicy::kCpuBindPolicy,
                                      PodPolicy::kCpuExclusivePolicy, PodPolicy::kResourceStatus,
                                      PodPolicy::kQosClass,           PodPolicy::kPreferSharedCpus,
-                                     PodPolicy::kSharedNumaNode};
+                                     PodPolicy::kPreferIsolatedCpus, PodPolicy::kSharedNumaNode};
 
 Result<PodPolicy> PodPolicyNamed(std::string_view name) {
   std::vector<std::string_view> names;
@@ -201,6 +201,8 @@ std::string_view ToString(PodPolicy policy) {
       return "qosClass";
     case PodPolicy::kPreferSharedCpus:
       return "prefer-shared-cpus";
+    case PodPolicy::kPreferIsolatedCpus:
+      return "prefer-isolated-cpus";
     case PodPolicy::kSharedNumaNode:
       break;
   }

@@ -123,6 +123,14 @@ CpuSet StaticPolicy::Managed(const Machine& machine) const {
   return options.strict_cpu_reservation ? machine.cpus() - reserved : machine.cpus();
 }
 
+StaticPolicy StaticPolicy::For(std::string_view container) const {
+  StaticPolicy policy = *this;
+  policy.avoided_by.clear();
+  const auto own = avoided_by.find(container);
+  if (own != avoided_by.end()) policy.avoided |= own->second;
+  return policy;
+}
+
 Result<CpuSet> ReservedSystemCpus(const Machine& machine, const KubeletConfig& config) {
   const std::string& list = config.reserved_system_cpus;
   Result<CpuSet> cpus = CpuSet::Parse(list);

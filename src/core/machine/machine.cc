@@ -55,7 +55,8 @@ Result<Done> NameCores(std::vector<Cpu>& rows) {
 
 }  // namespace
 
-Result<Machine> Machine::Make(std::vector<Cpu> cpus, std::vector<NumaNode> numa) {
+Result<Machine> Machine::Make(std::vector<Cpu> cpus, std::vector<NumaNode> numa,
+                              const CpuSet& isolated) {
   if (cpus.empty()) return Invalid("the machine has no CPU");
   if (numa.empty()) return Invalid("the machine has no NUMA node");
   if (numa.size() > NumaMask::kMaxNodes) {
@@ -100,6 +101,7 @@ Result<Machine> Machine::Make(std::vector<Cpu> cpus, std::vector<NumaNode> numa)
     machine.numa_cpus_[static_cast<size_t>(*position)].Add(row.cpu);
     machine.numa_with_cpus_.Add(*position);
   }
+  machine.isolated_ = isolated & machine.cpus_;
   machine.cores_ = GroupBy(cpus, [](const Cpu& row) { return row.core; });
   machine.uncores_ = GroupBy(cpus, [](const Cpu& row) { return row.uncore; });
   machine.sockets_ = GroupBy(cpus, [](const Cpu& row) { return row.socket; });

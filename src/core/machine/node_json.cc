@@ -91,6 +91,14 @@ Result<std::vector<int>> ToDistances(const json::View& value) {
   return distances;
 }
 
+Result<CpuSet> ToCpuSet(const json::View& value) {
+  const Result<std::string> list = value.String();
+  if (!list.ok()) return list.error();
+  Result<CpuSet> cpus = CpuSet::Parse(*list);
+  if (!cpus.ok()) return value.IsNot(R"(a list of CPUs such as "0-3,8")");
+  return cpus;
+}
+
 // The member, converted by `convert`; the empty value if there is none.
 template <typename Value>
 Result<Value> Optional(const json::View& object, std::string_view key,
@@ -184,6 +192,9 @@ std::string MachineToNodeJson(const Machine& machine) {
   AppendList(out, machine.cpu_rows());
   out += ",\"numa\":";
   AppendList(out, machine.numa());
+  if (!machine.isolated().empty()) {
+    out += ",\"isolated\":\"" + machine.isolated().ToString() + "\"";
+  }
   out += "}";
   return out;
 }
@@ -193,7 +204,10 @@ Result<Machine> MachineFromNode(const json::View& node) {
   if (!cpus.ok()) return cpus.error();
   Result<std::vector<NumaNode>> numa = ToValues<NumaNode>(node, "numa", ToNumaNode);
   if (!numa.ok()) return numa.error();
-  Result<Machine> machine = Machine::Make(std::move(cpus).value(), std::move(numa).value());
+  const Result<CpuSet> isolated = Optional<CpuSet>(node, "isolated", ToCpuSet);
+  if (!isolated.ok()) return isolated.error();
+  Result<Machine> machine =
+      Machine::Make(std::move(cpus).value(), std::move(numa).value(), *isolated);
   if (!machine.ok()) return node.Wrong(machine.error().message);
   return machine;
 }

@@ -183,11 +183,14 @@ std::string NameOf(const View& object, std::string_view key) {
   return metadata ? StringIn(*metadata, key, ignored).value_or("") : "";
 }
 
-bool HasEnded(const View& object) {
+std::string PhaseOf(const View& object) {
   Faults ignored;
   const auto status = ObjectIn(object, "status", ignored);
-  if (!status) return false;
-  const std::string phase = StringIn(*status, "phase", ignored).value_or("");
+  return status ? StringIn(*status, "phase", ignored).value_or("") : std::string();
+}
+
+bool HasEnded(const View& object) {
+  const std::string phase = PhaseOf(object);
   return phase == "Succeeded" || phase == "Failed";
 }
 
@@ -309,6 +312,7 @@ class DocumentReader {
     Faults faults(origin_ == ManifestOrigin::kApiServer);
     if (kind.name == "Pod") {
       ReadPodObject(object, workload, faults);
+      workload.pod.is_pending = PhaseOf(object) == "Pending";
     } else {
       ReadController(object, workload, faults);
     }

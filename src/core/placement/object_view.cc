@@ -6,6 +6,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/node_shares.h"
+#include "core/admission/own_isolation.h"
 #include "core/admission/own_numa.h"
 #include "core/admission/own_status.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -20,6 +21,7 @@ using admission::NodeState;
 using admission::TopologyOf;
 
 constexpr char kCpu[] = "cpu";
+constexpr char kMemory[] = "memory";
 constexpr char kAskAgain[] =
     "; ask again when a newer object shows it, or give the output of alignctl topology -o json, "
     "made on that node, with its state files";
@@ -84,6 +86,7 @@ class Follower {
         others_may_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kNumaTopologyPolicy)),
         others_share_(MayShareNodes(node)),
         by_sockets_(IsPlacedBySockets(node, state, pod)),
+        by_isolation_(node.machine.numa_count() > 1 && admission::AsksForIsolation(node, pod)),
         blurred_(blurred) {}
 
   // Whether the container's decision depends on what is not known. With scope pod, all containers
@@ -93,7 +96,9 @@ class Follower {
       const auto found = blurred.find(resource);
       if (found != blurred.end() && Concerns(found->second)) return found->second.why;
     }
-    return {};
+    const auto memory = blurred.find(kMemory);
+    if (memory == blurred.end() || !Concerns(memory->second)) return {};
+    return admission::RequestsMemory(node_, pod_, container) ? memory->second.why : std::string();
   }
 
   // What a NUMA node has for a container that stays on it depends on where all others have CPUs.
@@ -113,12 +118,22 @@ class Follower {
   void Allocated(const Container& container, const admission::ContainerDecision& decision) {
     for (const std::string& resource : PlacedResources(node_, state_, pod_, container)) {
       Allocated(container, decision, resource);
+      placed_.insert(resource);
     }
+    if (admission::RequestsMemory(node_, pod_, container)) placed_.insert(kMemory);
   }
 
   // Init containers keep what later containers have not reused, which can be any part of it.
   void Ended() {
     for (const std::string& resource : of_init_) BlurAmount(resource);
+    if (!by_isolation_) return;
+    // Whether the pod fits is as without. Its NUMA nodes are not.
+    for (const std::string& resource : placed_) {
+      BlurPlaces(resource, resource + ": pod " + pod_.name_space + "/" + pod_.name +
+                               " asks for isolated CPUs, or for others, and the object does not "
+                               "say on which NUMA nodes these are" +
+                               kAskAgain);
+    }
   }
 
   const BlurredResources& blurred() const { return blurred_; }
@@ -188,8 +203,10 @@ class Follower {
   const bool others_may_;    // by a policy of their own
   const bool others_share_;  // CPUs of one NUMA node, whatever the policy
   const bool by_sockets_;    // IsPlacedBySockets
+  const bool by_isolation_;  // of the CPUs of its NUMA nodes
   BlurredResources blurred_;
   std::set<std::string> of_init_;  // resources that an init container was allocated
+  std::set<std::string> placed_;   // what any container was allocated, assigned memory included
 };
 
 const Container& ContainerOf(const Pod& pod, const std::string& name) {

@@ -353,7 +353,8 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
                  "or give the pod as the API server has it"};
   }
   PlannedPod known = AsItRuns(node(), state(), pod);
-  if (has_shares_ && why_lacks_shares_.empty()) {
+  // One that has not started yet is placed as one that comes.
+  if (has_shares_ && why_lacks_shares_.empty() && !pod.is_pending) {
     why_lacks_shares_ =
         WhyLackShareOf(admission::OnThisNode(node(), PodOn(node().config, known)), node(), state());
   }

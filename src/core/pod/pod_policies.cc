@@ -363,6 +363,7 @@ bool AreEmpty(const PodPolicies& policies) {
 
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies) {
   if (ReadSharingAnnotation(annotation, value, policies.sharing)) return;
+  if (ReadScopedAnnotation(kPreferIsolated, annotation, value, policies.isolation)) return;
   NoteUnsupported(annotation, policies.unsupported);
   if (annotation == kSharedCpusAnnotation) return ReadSharedCpus(value, policies);
   const auto known = std::ranges::find(Annotations(), annotation, &Annotation::name);

@@ -223,12 +223,12 @@ TEST_F(DaemonPodPolicies, AnnotationsThatAreNotSupportedAreNamedUntilTheLastPodH
   std::vector<Running> running;
   for (const std::string uid : {"a", "b"}) {
     v1::PodSandboxConfig pod = PodConfig(uid);
-    (*pod.mutable_annotations())["prefer-isolated-cpus.resource-policy.nri.io/pod"] = "true";
+    (*pod.mutable_annotations())["require-isolated-cpus.resource-policy.nri.io/pod"] = "true";
     (*pod.mutable_annotations())["memory-type.resource-policy.nri.io/container.app"] = "hbm";
     running.push_back(RunOne(pod, Pinned(2)));
     EXPECT_EQ(LastDecision().asked(),
               "app: 2 exclusive CPUs; annotations memory-type.resource-policy.nri.io, "
-              "prefer-isolated-cpus.resource-policy.nri.io are not supported");
+              "require-isolated-cpus.resource-policy.nri.io are not supported");
   }
   const auto named = [this] {
     return testing::ConditionsOf(DaemonOptions().ControlSocket(),
@@ -238,7 +238,7 @@ TEST_F(DaemonPodPolicies, AnnotationsThatAreNotSupportedAreNamedUntilTheLastPodH
     const auto found = named();
     return found.size() == 1 &&
            found[0].message().ends_with("memory-type.resource-policy.nri.io (pod " + pod +
-                                        "), prefer-isolated-cpus.resource-policy.nri.io (pod " +
+                                        "), require-isolated-cpus.resource-policy.nri.io (pod " +
                                         pod + ")");
   };
   EXPECT_TRUE(testing::WaitUntil([&] { return names("default/pod-a"); }));
@@ -262,6 +262,30 @@ TEST_F(DaemonPodPolicies, APartOfAnAnnotationThatIsNotSupportedIsNamed) {
            found[0].message().find("scheduling.koordinator.sh/resource-status (cpuSharedPools)") !=
                std::string::npos;
   }));
+}
+
+// Which CPUs are isolated is a part of the machine: after a restart, too.
+TEST_F(DaemonPodPolicies, AContainerGetsIsolatedCpusIfItAsks) {
+  std::string node = BlogNode();
+  node.insert(node.size() - 1, R"(,"isolated":"20-22")");
+  tree_.Write({"node.json", node});
+  Start(StaticConfig("podPolicies: [prefer-isolated-cpus]\n"));
+  const auto asking = [](const std::string& uid) {
+    v1::PodSandboxConfig pod = PodConfig(uid);
+    (*pod.mutable_annotations())["prefer-isolated-cpus.resource-policy.nri.io"] = "true";
+    return pod;
+  };
+  const Running first = RunOne(asking("a"), Pinned(2));
+  EXPECT_EQ(CpusOf(first.container), "20-21");
+  EXPECT_EQ(LastDecision().asked(),
+            "app: 2 exclusive CPUs; annotation prefer-isolated-cpus: isolated CPUs, if they are "
+            "enough, for app");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("b"), Pinned(2)).container), "14-15");
+  StopDaemon();
+  StartDaemon(StaticConfig("podPolicies: [prefer-isolated-cpus]\n"));
+  EXPECT_EQ(CpusOf(first.container), "20-21");
+  EXPECT_EQ(CpusOf(RunOne(asking("c"), Pinned(2)).container), "16-17") << "one is left";
+  EXPECT_EQ(CpusOf(RunOne(asking("d"), Pinned(1)).container), "22");
 }
 
 // Shared CPUs in place of exclusive ones: the number of CPUs then changes without alignd.
@@ -314,8 +338,9 @@ TEST_F(DaemonPodPolicies, APodThatMustHaveExclusiveCpusIsRefusedWithoutThem) {
   request.set_container_id(whole.container);
   *request.mutable_linux() = half.linux().resources();
   const grpc::Status resized = Update(request);
-  EXPECT_NE(resized.error_message().find("only a whole number of CPUs can replace them"),
-            std::string::npos)
+  EXPECT_NE(
+      resized.error_message().find("label koordinator.sh/qosClass LSR asks for exclusive ones"),
+      std::string::npos)
       << resized.error_message();
   EXPECT_EQ(CpusOf(whole.container), "1-2");
 }

@@ -54,7 +54,8 @@ inline Machine WithRandomMemory(const Machine& machine, Random& random) {
     node.memory_bytes = gib << 30;
     node.hugepages[uint64_t{2} << 20] = pages_gib * 512;
   }
-  return MachineOrDie(Machine::Make(machine.cpu_rows(), std::move(nodes)), "WithRandomMemory");
+  return MachineOrDie(Machine::Make(machine.cpu_rows(), std::move(nodes), machine.isolated()),
+                      "WithRandomMemory");
 }
 
 inline KubeletConfig RandomConfig(Random& random) {

@@ -119,7 +119,13 @@ inline Machine MakeMachine(std::string_view text) {
 inline Machine WithoutCpus(const Machine& machine, const CpuSet& offline) {
   std::vector<Cpu> rows = machine.cpu_rows();
   std::erase_if(rows, [&](const Cpu& row) { return offline.Contains(row.cpu); });
-  return MachineOrDie(Machine::Make(std::move(rows), machine.numa()), "WithoutCpus");
+  return MachineOrDie(Machine::Make(std::move(rows), machine.numa(), machine.isolated()),
+                      "WithoutCpus");
+}
+
+// The same machine, of which the kernel isolates these CPUs.
+inline Machine WithIsolated(const Machine& machine, const CpuSet& isolated) {
+  return MachineOrDie(Machine::Make(machine.cpu_rows(), machine.numa(), isolated), "WithIsolated");
 }
 
 // The same machine with other NUMA node ids, `ids` by position: ids with gaps, or beyond 63.
@@ -128,14 +134,16 @@ inline Machine WithNumaIds(const Machine& machine, const std::vector<int>& ids) 
   for (Cpu& row : rows) row.numa = ids.at(static_cast<size_t>(machine.NumaOf(row.cpu)));
   std::vector<NumaNode> nodes = machine.numa();
   for (size_t i = 0; i < nodes.size(); ++i) nodes[i].id = ids.at(i);
-  return MachineOrDie(Machine::Make(std::move(rows), std::move(nodes)), "WithNumaIds");
+  return MachineOrDie(Machine::Make(std::move(rows), std::move(nodes), machine.isolated()),
+                      "WithNumaIds");
 }
 
 // The same machine with these SLIT rows, by position.
 inline Machine WithDistances(const Machine& machine, const std::vector<std::vector<int>>& rows) {
   std::vector<NumaNode> nodes = machine.numa();
   for (size_t i = 0; i < nodes.size(); ++i) nodes[i].distances = rows.at(i);
-  return MachineOrDie(Machine::Make(machine.cpu_rows(), std::move(nodes)), "WithDistances");
+  return MachineOrDie(Machine::Make(machine.cpu_rows(), std::move(nodes), machine.isolated()),
+                      "WithDistances");
 }
 
 // The CPUs of a list that is known to be well-formed.

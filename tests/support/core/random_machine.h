@@ -61,10 +61,12 @@ inline Machine RandomMachine(Random& random) {
     offline.Remove(machine.cpus().First());
     machine = WithoutCpus(machine, offline);
   }
+  if (random.OnceIn(4)) machine = WithIsolated(machine, random.SomeOf(machine.cpus()));
   if (!random.OnceIn(8)) return machine;
   std::vector<Cpu> rows = machine.cpu_rows();
   for (Cpu& row : rows) row.numa = row.core % machine.numa_count();
-  return MachineOrDie(Machine::Make(std::move(rows), machine.numa()), "RandomMachine");
+  return MachineOrDie(Machine::Make(std::move(rows), machine.numa(), machine.isolated()),
+                      "RandomMachine");
 }
 
 // For messages: one row per CPU, as in a scenario.

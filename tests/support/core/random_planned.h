@@ -48,6 +48,7 @@ inline void LetPodsChoose(KubeletConfig& config, Random& random) {
   if (random.OnceIn(2)) {
     config.pod_policies.insert(PodPolicy::kQosClass);
     config.pod_policies.insert(PodPolicy::kPreferSharedCpus);
+    config.pod_policies.insert(PodPolicy::kPreferIsolatedCpus);
   }
   if (random.OnceIn(3)) {
     config.namespace_policies = {{{"team-*"}, {}}};
@@ -89,6 +90,15 @@ inline void AskForSharedCpus(Pod& pod, Random& random) {
                         random.OneOf<std::string>({"true", "true", "false", "no"}), sharing);
 }
 
+// Isolated CPUs, or other ones.
+inline void AskForIsolatedCpus(Pod& pod, Random& random) {
+  const std::string scope =
+      random.OneOf<std::string>({"", "", "/pod", "/container." + pod.containers[0].name});
+  ReadScopedAnnotation(kPreferIsolated, "prefer-isolated-cpus.resource-policy.nri.io" + scope,
+                       random.OneOf<std::string>({"true", "true", "false"}),
+                       pod.policies.isolation);
+}
+
 // Requests of the shared pool and of exclusive CPUs, of devices that are there and of others.
 inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, Random& random) {
   PlannedPod planned;
@@ -125,6 +135,7 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
   planned.pod.policies.shared_on_one_node = random.OnceIn(4);
   if (random.OnceIn(40)) planned.pod.policies.shared_fault = "annotation z: is wrong";
   if (random.OnceIn(4)) AskForSharedCpus(planned.pod, random);
+  if (random.OnceIn(4)) AskForIsolatedCpus(planned.pod, random);
   if (random.OnceIn(60)) planned.undecided = {"claims"};
   if (random.OnceIn(20)) planned.faults = {"spec.x: unknown field"};
   return planned;

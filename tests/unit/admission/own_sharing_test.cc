@@ -77,15 +77,15 @@ TEST_F(OwnSharingTest, IsIgnoredUnlessTheOperatorAllowsIt) {
   EXPECT_EQ(ExclusiveIn(Decide(NodeOf({PodPolicy::kPreferSharedCpus}), Asking("", "LS"))),
             "app 1-2, log 3");
   Pod faulty = Asking("");
-  faulty.policies.sharing.fault = faulty.policies.sharing.label_fault = "x";
+  faulty.policies.sharing.annotations.fault = faulty.policies.sharing.label_fault = "x";
   EXPECT_EQ(ExclusiveIn(Decide(off_, faulty)), "app 1-2, log 3");
 }
 
 TEST_F(OwnSharingTest, WhatCannotBeFollowedIsRefused) {
   Pod faulty = Asking("");
-  faulty.policies.sharing.fault = "annotation a: is wrong";
+  faulty.policies.sharing.annotations.fault = "annotation a: is wrong";
   EXPECT_EQ(Decide(on_, faulty).refusal->fault, "annotation a: is wrong");
-  faulty.policies.sharing.fault.clear();
+  faulty.policies.sharing.annotations.fault.clear();
   faulty.policies.sharing.label_fault = "label l: is wrong";
   EXPECT_EQ(Decide(on_, faulty).refusal->fault, "label l: is wrong");
   Pod misspelt = Asking(std::string(kAll) + "/container.ap");

@@ -149,6 +149,21 @@ TEST_F(FitCommand, AnswersAsNodesWithTheFlagsOfTheirDaemon) {
   }
 }
 
+// Without a KubeletConfiguration, they would change nothing.
+TEST_F(FitCommand, RefusesFlagsOfNodesWithoutAConfiguration) {
+  const std::string why =
+      "--pod-policies, --shared-pool-handlers: they replace fields of a KubeletConfiguration, and "
+      "none is given; they do not change what alignd has written into NodeResourceTopology "
+      "objects; add --config, or remove the flags";
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"fit", "-f", "@pod.yaml", "--from-cluster", "--pod-policies", "off"},
+           {"simulate", "@pod.yaml", "--from-cluster", "--shared-pool-handlers", "own"}}) {
+    const Printed printed = Run(command);
+    EXPECT_EQ(printed.status, 2);
+    EXPECT_NE(printed.err.find(why), std::string::npos) << printed.err;
+  }
+}
+
 TEST_F(FitCommand, EscapesLineEnds) {
   const std::string forged = "\nPod default/p: 1 of 1 nodes can take it\n";
   Put("objects.json",

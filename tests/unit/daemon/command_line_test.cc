@@ -156,6 +156,10 @@ TEST(CommandLine, OtherProgramsNameTheUnknownWordToo) {
   EXPECT_EQ(error_of(events::ParseEventsOptions, {"alignd-events", "--socket", "x"}),
             "alignd-events: unknown option: --socket\n"
             "Run `alignd-events --help` for more information.\n");
+  EXPECT_NE(error_of(extender::ParseExtenderOptions,
+                     {"alignd-extender", "--in-cluster", "--pod-policies", "off"})
+                .find("none is given"),
+            std::string::npos);
   EXPECT_EQ(error_of(extender::ParseExtenderOptions, {"alignd-extender", "json", "-o"}),
             "alignd-extender: unexpected argument: json\n"
             "Run `alignd-extender --help` for more information.\n");

@@ -163,6 +163,30 @@ TEST(Extender, NamesTheRefusalThatOnlyKeptPodsCause) {
   EXPECT_EQ(waits("12", {"n1"}, kStart), "") << "the node refuses it without the kept pod, too";
 }
 
+// kube-scheduler preempts no pods for one whose call has failed.
+TEST(Extender, APodDoesNotWaitForPlacesForEver) {
+  Extender extender({.keep_for = 600s});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
+  ASSERT_EQ(extender.Filter(PodOf("a", "10"), {"n1"}, kStart)->nodes.size(), 1U);
+  const auto waits = [&](const std::string& uid, Extender::Clock::time_point now) {
+    const auto filtered = extender.Filter(PodOf(uid, "10"), {"n1"}, now);
+    EXPECT_TRUE(filtered->nodes.empty());
+    EXPECT_TRUE(filtered->failed.contains("n1"));
+    return filtered->waits.has_value();
+  };
+  EXPECT_TRUE(waits("b", kStart));
+  EXPECT_TRUE(waits("b", kStart + 19s));
+  EXPECT_FALSE(waits("b", kStart + 20s));
+  EXPECT_FALSE(waits("b", kStart + 21s));
+  EXPECT_TRUE(waits("c", kStart + 21s)) << "each pod for itself";
+  EXPECT_TRUE(waits("b", kStart + 5min)) << "anew";
+  EXPECT_FALSE(waits("b", kStart + 5min + 20s));
+  // It has had a place.
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), TwoTimesTen("n2")}, kStart);
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), {"n1", "n2"}, kStart + 321s)->nodes.size(), 1U);
+  EXPECT_TRUE(waits("b", kStart + 322s));
+}
+
 TEST(Extender, DropsThePlacesOfDeletedPodsAndKeepsNoOthers) {
   Extender extender({.keep_for = 60s});
   extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);

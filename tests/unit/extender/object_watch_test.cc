@@ -172,6 +172,42 @@ TEST_F(ObjectWatchTest, AListThatCannotBeReadIsAFailure) {
   }
 }
 
+// Objects that the API server accepts must not make the list fail.
+TEST(ListedObjects, OfAPageThatIsTooLargeFewerAreAskedFor) {
+  const auto answers = std::make_shared<GivenAnswers>();
+  const auto page = [](const std::string& name, const std::string& next) {
+    return R"({"metadata":{"resourceVersion":"5")" + next + R"(},"items":[{"metadata":{"name":")" +
+           name + R"("}}]})";
+  };
+  const auto list = [&](std::string& keys) {
+    FakeReader reader(answers);
+    std::string version;
+    return apiserver::ListObjects(
+        reader, ObjectKind::kNode, {.page = 20, .access = "", .max_page_bytes = 100},
+        [&keys](const std::string& key, const std::string&) -> Result<Done> {
+          keys += key;
+          return Done{};
+        },
+        version);
+  };
+  const std::string large(101, ' ');
+  answers->Add({.parts = {page("a", R"(,"continue":"x")")}});
+  answers->Add({.parts = {large}});
+  answers->Add({.parts = {page("b", R"(,"continue":"y")")}});
+  answers->Add({.parts = {page("c", "")}});
+  std::string keys;
+  EXPECT_FALSE(list(keys));
+  EXPECT_EQ(keys, "abc");
+  EXPECT_EQ(answers->paths(),
+            (Notes{"/api/v1/nodes?limit=20", "/api/v1/nodes?limit=20&continue=x",
+                   "/api/v1/nodes?limit=2&continue=x", "/api/v1/nodes?limit=2&continue=y"}));
+  for (int i = 0; i < 3; ++i) answers->Add({.parts = {large.substr(0, 60), large.substr(0, 60)}});
+  const auto failure = list(keys);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->error.message, "nodes: an object of the list has more than 100 bytes");
+  EXPECT_EQ(answers->paths().back(), "/api/v1/nodes?limit=1");
+}
+
 TEST_F(ObjectWatchTest, ListsAgainWhenItIsAsked) {
   List();
   watch_.ListAgain();

@@ -105,6 +105,17 @@ TEST(SysfsMachine, ReadsTheMachineThatTheCasesBelowSpoil) {
             R"("hugepages":{"2097152":1},"distances":[10]}]})");
 }
 
+TEST(SysfsMachine, HasTheCpusThatTheKernelIsolates) {
+  const FakeTree none = OneCpu({"sys/devices/system/cpu/isolated", "\n"});
+  const Result<Machine> plain = ReadMachine(none.root());
+  ASSERT_TRUE(plain.ok()) << plain.error().message;
+  EXPECT_TRUE(plain->isolated().empty());
+  const FakeTree some = OneCpu({"sys/devices/system/cpu/isolated", "0,5-6\n"});
+  const Result<Machine> isolating = ReadMachine(some.root());
+  ASSERT_TRUE(isolating.ok()) << isolating.error().message;
+  EXPECT_EQ(isolating->isolated().ToString(), "0");  // it has no others
+}
+
 TEST(SysfsMachine, NamesTheFileAndTheDatumThatMakeNoSense) {
   struct Case {
     std::string file;  // below sys/devices/system
@@ -115,6 +126,7 @@ TEST(SysfsMachine, NamesTheFileAndTheDatumThatMakeNoSense) {
       {"cpu/online", "0-\n", R"("0-": not a CPU list)"},
       {"cpu/online", "\n", R"("": not a CPU list)"},
       {"cpu/online", "0-99999999\n", R"("0-99999999": not a CPU list)"},
+      {"cpu/isolated", "1-\n", R"("1-": not a CPU list)"},
       {"node/node0/cpu0/topology/core_id", "zero\n", R"("zero": not a number)"},
       {"node/node0/cpu0/topology/core_id", "", R"("": not a number)"},
       {"node/node0/cpu0/topology/physical_package_id", "4294967296\n",

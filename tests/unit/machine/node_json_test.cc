@@ -31,6 +31,16 @@ TEST(NodeJson, ReadsANodeWithFewMembersAndOneWithMore) {
       R"({"cpus":[[1,1,0,4,0]],"numa":[{"id":4,"memory":0,"hugepages":{},"distances":null}]})");
 }
 
+TEST(NodeJson, ReadsAndWritesIsolatedCpus) {
+  const std::string node =
+      R"({"cpus":[[1,1,0,4,0]],"numa":[{"id":4,"memory":0,"hugepages":{},"distances":null}],)"
+      R"("isolated":"1"})";
+  const Result<Machine> machine = MachineFromNodeJson(node);
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  EXPECT_EQ(machine->isolated().ToString(), "1");
+  EXPECT_EQ(MachineToNodeJson(*machine), node);
+}
+
 // A node that is valid except for its NUMA nodes.
 std::string WithNuma(const std::string& numa) {
   return R"({"cpus":[[0,0,0,0,0]],"numa":)" + numa + "}";
@@ -56,6 +66,8 @@ TEST(NodeJson, NamesThePlaceOfWhatMakesNoSense) {
       {"null", "null is not an object"},
       {"{}", "cpus: is missing"},
       {R"({"cpus":[[0,0,0,0,0]]})", "numa: is missing"},
+      {R"({"isolated":"1-","cpus":[[1,1,0,4,0]],"numa":[{"id":4}]})",
+       R"(isolated: "1-" is not a list of CPUs such as "0-3,8")"},
       {WithCpus("7"), "cpus: 7 is not a list"},
       {WithCpus("[]"), "the machine has no CPU"},
       {WithCpus("[[0,0,0,0]]"),

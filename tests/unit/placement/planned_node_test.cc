@@ -464,6 +464,13 @@ TEST(PlannedNode, LeavesOpenWhereARunningPodIsThatTheFileOfSharesDoesNotHave) {
   ASSERT_TRUE(node.AddRunning(sharing("other")).ok());
   EXPECT_EQ(node.state().cpu, before);
   EXPECT_EQ(node.requested().pods(), 2);
+  PlannedNode with_pending = MakePlanned(PlanInput(), config, 110, files);
+  PlannedPod pending = sharing("other");
+  pending.is_pending = true;
+  ASSERT_TRUE(with_pending.AddRunning(pending).ok());
+  EXPECT_TRUE(with_pending.state().cpu.shares.contains({"default/other", "app"}))
+      << "as one that comes";
+  EXPECT_EQ(TextOf(with_pending.Ask(exclusive)), "fits");
   for (const PlannedPod& pod : {exclusive, sharing("next")}) {
     EXPECT_EQ(node.Ask(pod).outcome, Outcome::kUndecided);
     EXPECT_NE(TextOf(node.Ask(pod)).find("cpu_shares does not have container app of pod "),

@@ -37,8 +37,8 @@ TEST(CpuSharing, TheNarrowestScopeCounts) {
   EXPECT_EQ(PrefersShared(one, "app"), true);
   EXPECT_EQ(PrefersShared(one, "log"), Preference());
   EXPECT_EQ(PrefersShared({}, "app"), Preference());
-  EXPECT_EQ(ContainersNamed(pod), std::vector<std::string>{"app"});
-  EXPECT_TRUE(ContainersNamed(Sharing({{nri, "true"}})).empty());
+  EXPECT_EQ(ContainersNamed(pod.annotations), std::vector<std::string>{"app"});
+  EXPECT_TRUE(ContainersNamed(Sharing({{nri, "true"}}).annotations).empty());
 }
 
 // Each of the two programs reads its own annotations.
@@ -54,15 +54,15 @@ TEST(CpuSharing, ThoseOfNriPluginsReplaceThoseOfCriResourceManager) {
 }
 
 TEST(CpuSharing, OtherValuesAndScopesAreFaults) {
-  EXPECT_EQ(Sharing({{std::string(kNri) + "/pod", "yes"}}).fault,
+  EXPECT_EQ(Sharing({{std::string(kNri) + "/pod", "yes"}}).annotations.fault,
             "annotation prefer-shared-cpus.resource-policy.nri.io/pod: \"yes\" is not \"true\" or "
             "\"false\"");
-  EXPECT_EQ(Sharing({{kNri, "a\nb"}}).fault,
+  EXPECT_EQ(Sharing({{kNri, "a\nb"}}).annotations.fault,
             "annotation prefer-shared-cpus.resource-policy.nri.io: the value is not \"true\" or "
             "\"false\"");
   for (const std::string scope :
        {"/", "/pods", "/container.", "/container.A\n", "/container.a/b"}) {
-    EXPECT_EQ(Sharing({{kNri + scope, "true"}}).fault,
+    EXPECT_EQ(Sharing({{kNri + scope, "true"}}).annotations.fault,
               "annotation prefer-shared-cpus.resource-policy.nri.io: the part from / on is not "
               "\"/pod\" or \"/container.NAME\"")
         << scope;
@@ -71,8 +71,8 @@ TEST(CpuSharing, OtherValuesAndScopesAreFaults) {
   for (int i = 0; i < 257; ++i) {
     ReadSharingAnnotation(std::string(kNri) + "/container.c" + std::to_string(i), "true", many);
   }
-  EXPECT_EQ(many.fault, "there are more than 256 annotations prefer-shared-cpus");
-  EXPECT_EQ(many.annotations.size(), 256u);
+  EXPECT_EQ(many.annotations.fault, "there are more than 256 annotations prefer-shared-cpus");
+  EXPECT_EQ(many.annotations.values.size(), 256u);
 }
 
 TEST(CpuSharing, OtherAnnotationsAndLabelsAreNotRead) {

@@ -12,7 +12,7 @@ namespace {
 TEST(UnsupportedAnnotations, HaveTheNamesOfBothResourceManagers) {
   for (const std::string domain : {"resource-policy.nri.io", "cri-resource-manager.intel.com"}) {
     for (const std::string key :
-         {"prefer-isolated-cpus", "hide-hyperthreads", "memory-type", "topologyhints",
+         {"require-isolated-cpus", "hide-hyperthreads", "memory-type", "topologyhints",
           "pick-resources-by-hints", "test.topologyhints", "cold-start"}) {
       const std::string name = key + "." + domain;
       EXPECT_EQ(UnsupportedName(name), name);
@@ -54,13 +54,13 @@ TEST(UnsupportedAnnotations, AreKeptOncePerNameAndOnlySome) {
 
 TEST(UnsupportedAnnotations, AreReadFromAKubernetesPod) {
   const Result<Pod> pod = ParseKubernetesPod(
-      R"({"metadata":{"name":"p","annotations":{"prefer-isolated-cpus.resource-policy.nri.io/pod":)"
+      R"({"metadata":{"name":"p","annotations":{"require-isolated-cpus.resource-policy.nri.io/pod":)"
       R"("true","hide-hyperthreads.resource-policy.nri.io":"true"}},)"
       R"("spec":{"containers":[{"name":"a"}]}})");
   ASSERT_TRUE(pod.ok()) << pod.error().Text();
   EXPECT_EQ(DescribeUnsupported(pod->policies.unsupported),
             "annotations hide-hyperthreads.resource-policy.nri.io, "
-            "prefer-isolated-cpus.resource-policy.nri.io are not supported");
+            "require-isolated-cpus.resource-policy.nri.io are not supported");
 }
 
 }  // namespace
