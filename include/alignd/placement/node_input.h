@@ -50,6 +50,8 @@ struct NodeInput {
   std::set<std::string> generated_ids = {};
   // The description is made up from a NodeResourceTopology object: what is known of the node.
   std::optional<ObjectView> object_view = {};
+  // What containers had when the description was made (`owners`): `cpu`, and resources of devices.
+  std::set<std::string> owned = {};
   // Why nothing can be decided, not even by the scheduler's sums; empty: it can.
   std::string unusable = {};
 
@@ -58,8 +60,9 @@ struct NodeInput {
 
 // Reads a node as `alignctl topology -o json` prints it, or the `node` of a scenario: the machine,
 // and `devices`. Without `devices`, those that alignd has reported there (`owners`) are taken.
-// Errors: kInvalidArgument: as scenario::ParseNode; also a member that is not known, with the
-// nearest name, and a device on a NUMA node that the machine does not have.
+// Which containers had them is not. Errors: kInvalidArgument: as scenario::ParseNode; also a member
+// that is not known, with the nearest name, and a device on a NUMA node that the machine does not
+// have.
 Result<NodeInput> ReadNodeInput(std::string_view json);
 
 // Reads a v1 Node, as `kubectl get node NAME -o json` prints it.

@@ -9,6 +9,7 @@
 #include "core/json/json_view.h"
 #include "core/placement/faults.h"
 #include "core/placement/names.h"
+#include "core/placement/reported_owners.h"
 #include "core/pod/resource_list.h"
 
 namespace alignd::placement {
@@ -16,8 +17,6 @@ namespace {
 
 using json::View;
 using scenario::DeviceList;
-
-constexpr int64_t kMaxDevices = 4096;
 
 Error Wrong(std::string message, std::string remedy = {}) {
   return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
@@ -72,37 +71,6 @@ Result<Done> CheckDevices(const Machine& machine, const std::string& resource,
     }
   }
   return Done{};
-}
-
-// The healthy devices that a running alignd has reported.
-Result<Done> TakeReportedDevices(const View& node, NodeInput& input) {
-  Faults faults;
-  const auto owners = ObjectIn(node, "owners", faults);
-  if (!owners) return Done{};
-  if (!ListIn(*owners, "containers", faults).empty()) {
-    input.notes.emplace_back(
-        "the containers in `owners` of the description are not counted; add --state-dir for them");
-  }
-  if (node.value().contains("devices")) return Done{};
-  for (const View& device : ListIn(*owners, "devices", faults)) {
-    const std::string resource = StringIn(device, "resource", faults).value_or("");
-    const std::string id = StringIn(device, "id", faults).value_or("");
-    if (!StringIn(device, "problem", faults).value_or("").empty()) continue;
-    devicemanager::Device read;
-    const Result<std::optional<View>> numa = device.Find("numa");
-    if (!numa.ok()) return numa.error();
-    if (*numa) {
-      const Result<std::vector<View>> ids = (*numa)->Elements();
-      if (!ids.ok()) return ids.error();
-      for (const View& element : *ids) {
-        const Result<int64_t> number = element.Integer(0, INT32_MAX);
-        if (!number.ok()) return number.error();
-        read.numa.push_back(*number);
-      }
-    }
-    input.description.devices[resource].emplace_back(id, std::move(read));
-  }
-  return faults.empty() ? Result<Done>(Done{}) : Wrong(faults.texts().front());
 }
 
 // A NUMA node and ids of devices on it.

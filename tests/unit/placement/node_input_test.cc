@@ -52,7 +52,27 @@ TEST(NodeInput, TakesReportedDevices) {
   const scenario::DeviceList& devices = input->description.devices.at("a.com/x");
   ASSERT_EQ(devices.size(), 1U);
   EXPECT_EQ(devices[0].second.numa, std::vector<int64_t>{1});
-  EXPECT_EQ(input->notes.size(), 1U);
+  EXPECT_TRUE(input->owned.empty()) << "the container has no CPUs and devices";
+}
+
+TEST(NodeInput, TakesWhatContainersHave) {
+  const Result<NodeInput> input = ReadNodeInput(
+      NodeText(R"(,"owners":{"containers":[{"key":"A","cpus":"0","devices":{}},)"
+               R"({"key":"B","cpus":"","devices":{"a.com/x":1}}],"devices":[],"devices_left_out":[)"
+               R"({"resource":"a.com/x","numa":1,"devices":6,"free":5},)"
+               R"({"resource":"a.com/y","numa":null,"devices":2,"free":2},)"
+               R"({"resource":"a.com/z","numa":null,"devices":2,"free":0}]})"));
+  ASSERT_TRUE(input.ok()) << input.error().Text();
+  EXPECT_EQ(input->owned, (std::set<std::string>{"a.com/x", "cpu"}));
+  const scenario::DeviceList& devices = input->description.devices.at("a.com/x");
+  ASSERT_EQ(devices.size(), 5U) << "the sixth is not free";
+  EXPECT_EQ(devices[4].second.numa, std::vector<int64_t>{1});
+  ASSERT_EQ(input->unlocated_devices.size(), 1U);
+  EXPECT_TRUE(input->unlocated_devices.at("a.com/y").starts_with("2 free devices on no NUMA node"));
+  EXPECT_EQ(NodeErrorOf(R"(,"owners":{"devices_left_out":[)"
+                        R"({"resource":"a.com/x","numa":1,"devices":9999,"free":9999}]})"),
+            "owners.devices_left_out: has more than 4096 devices");
+  EXPECT_NE(NodeErrorOf(R"(,"owners":{"containers":[{"cpus":3}]})"), "");
 }
 
 TEST(NodeInput, ReadsDevices) {
