@@ -84,8 +84,9 @@ Result<Done> AddDevices(const std::string& resource, scenario::DeviceList device
 
 // Adds the devices that a kubelet's checkpoint names. It has the NUMA nodes of allocated devices
 // only. Devices that are described otherwise take the ids of the allocated ones on their NUMA
-// nodes. If a resource is not described and the NUMA node of one of its devices is not known, the
-// resource is one of `unlocated_devices`.
+// nodes. Those that it does not register are unhealthy, or their plugin is gone: if it is not known
+// which they are, the resource is one of `unlocated_devices`. If a resource is not described and
+// the NUMA node of one of its devices is not known, the resource is one of `unlocated_devices`.
 // Errors: kInvalidArgument if description and checkpoint contradict each other: a device that only
 // the checkpoint has, or an id, not generated, that they place on different NUMA nodes.
 Result<Done> AddCheckpointDevices(const checkpoint::DeviceCheckpoint& checkpoint, NodeInput& input);
