@@ -127,7 +127,15 @@ Result<placement::NodeInput> ReadNode(const PlanSources& sources,
   if (!sources.nodes.empty()) return NodeOfDocuments(documents);
   Result<Machine> machine = host::ReadMachine(sources.root.empty() ? "/" : sources.root);
   if (!machine.ok()) return machine.error();
-  return placement::NodeInput{{*std::move(machine), {}, {}}, std::nullopt, {}, {}, {}};
+  placement::NodeInput input{{*std::move(machine), {}, {}}, std::nullopt, {}, {}, {}};
+  const bool knows_pods =
+      !sources.state_dir.empty() || !sources.device_checkpoint.empty() || !sources.running.empty();
+  if (sources.root.empty() && !knows_pods) {
+    input.notes.emplace_back(
+        "this machine is planned with as if no pods ran on it; add --state-dir (/var/lib/alignd, "
+        "or /var/lib/kubelet) and --running");
+  }
+  return input;
 }
 
 // The same; it must be there if `needed`.

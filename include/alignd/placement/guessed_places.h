@@ -34,8 +34,8 @@ class GuessedPlaces {
   // sure of one NUMA node that has all it requests, or find none in any case. All other answers
   // follow from sums.
   // It is assumed that pods run under the policies of the node.
-  std::string WhyOpen(const admission::Node& node, const admission::NodeState& state,
-                      const Pod& pod, const admission::Admission& decided) const;
+  std::string WhyOpen(const admission::Node& node, const Pod& pod,
+                      const admission::Admission& decided) const;
 
  private:
   // What a container has, or a pod that is aligned as a whole.
@@ -43,6 +43,7 @@ class GuessedPlaces {
     NumaAmounts amounts;
     bool is_split = false;    // it can be on several NUMA nodes
     bool is_unclear = false;  // how much it has depends on where it is
+    bool is_bounded = true;   // it has at most `amounts`
   };
 
   void SetFree(const admission::Node& node, const admission::NodeState& state);
@@ -52,8 +53,8 @@ class GuessedPlaces {
   bool IsOnOneNode(const NumaAmounts& amounts) const;
   bool Spans(const std::string& resource, int64_t amount) const;
   // Whether sums say whether the pod fits.
-  bool IsDecidedBySums(const admission::Node& node, const admission::NodeState& state,
-                       const Pod& pod, const std::vector<NumaAmounts>& parts) const;
+  bool IsDecidedBySums(const admission::Node& node, const Pod& pod,
+                       const std::vector<NumaAmounts>& parts) const;
   bool DependsOn(const admission::Node& node, const Pod& pod, std::vector<NumaAmounts> parts,
                  const admission::Admission& decided) const;
 

@@ -72,7 +72,9 @@ class PlannedNode {
   Verdict Ask(const PlannedPod& pod) const;
 
   // A pod that runs on the node: it is counted, and assigned what it requests unless it has it.
-  // Where a pod is that no state file has is a guess: later pods are undecided if it matters.
+  // Where a pod is that no state file has is a guess: later pods are undecided if it matters. After
+  // one that is resized in place and has CPUs, memory or devices, all are, unless a state file has
+  // it. One that waits for a node is ignored.
   // Errors: kInvalidArgument if the node cannot have that pod.
   Result<Done> AddRunning(const PlannedPod& pod);
 

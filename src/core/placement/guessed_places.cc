@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "alignd/admission/assignment.h"
@@ -143,6 +144,8 @@ void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& befor
                         const NodeState& after) {
   if (node.machine.numa_count() < 2) return;
   std::vector<Item> items;
+  const bool has_init = std::ranges::any_of(
+      pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
   for (const Container& container : pod.containers) {
     const ContainerKey key{pod.uid, container.name};
     Item item;
@@ -163,10 +166,12 @@ void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& befor
         item.is_split = item.is_split || block.numa_affinity.size() > 1;
       }
     }
-    item.is_unclear =
-        container.kind == ContainerKind::kInit || pod.pod_level_managers == PodLevelManagers::kPod;
+    // With init containers, all of the pod: what is reused of theirs depends on where it is.
+    item.is_bounded = pod.pod_level_managers != PodLevelManagers::kPod;
+    item.is_unclear = has_init || !item.is_bounded;
     if (after.cpu.shares.contains(key) && !before.cpu.shares.contains(key)) {
       item.amounts.try_emplace(kCpuName, 0);
+      item.is_bounded = false;
       item.is_unclear = true;
     }
     if (!item.amounts.empty()) items.push_back(std::move(item));
@@ -183,6 +188,7 @@ void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& befor
       for (const auto& [resource, amount] : item.amounts) whole.amounts[resource] += amount;
       whole.is_split = whole.is_split || item.is_split;
       whole.is_unclear = whole.is_unclear || item.is_unclear;
+      whole.is_bounded = whole.is_bounded && item.is_bounded;
     }
     items = {std::move(whole)};
   }
@@ -230,20 +236,30 @@ std::vector<GuessedPlaces::Item> GuessedPlaces::ItemsWith(
   return items;
 }
 
-bool GuessedPlaces::IsDecidedBySums(const Node& node, const NodeState& state, const Pod& pod,
+bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
                                     const std::vector<NumaAmounts>& parts) const {
   const TopologyManagerPolicy kind = admission::TopologyOf(node, pod).kind();
   if (kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort) {
     return false;
   }
   if (HasMemory(parts) || (node.cpu && HasPartOfCore(node))) return false;
-  if (!ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); })) {
-    return true;
-  }
+  const std::vector<Item> items = ItemsWith(parts);
+  const bool reuses =
+      ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
+  if (!reuses && std::ranges::none_of(items, &Item::is_unclear)) return true;
+  if (!std::ranges::all_of(items, &Item::is_bounded)) return false;
   // Enough even if nothing is reused.
-  const NumaAmounts all = SumOf(parts);
-  const auto cpus = all.find(kCpuName);
-  return cpus == all.end() || cpus->second <= (state.cpu.default_set - node.cpu->reserved).Count();
+  NumaAmounts needed = SumOf(parts);
+  for (const Item& item : items) {
+    for (const auto& [resource, amount] : item.amounts) {
+      if (needed.contains(resource)) needed[resource] += amount;
+    }
+  }
+  return std::ranges::all_of(needed, [this](const auto& one) {
+    const auto free = free_.find(one.first);
+    return free != free_.end() && !loose_.contains(one.first) &&
+           std::accumulate(free->second.begin(), free->second.end(), int64_t{0}) >= one.second;
+  });
 }
 
 // Of a pod for which NUMA nodes matter.
@@ -305,28 +321,28 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   return fits ? CanFindNone(question) : CanFindAll(question);
 }
 
-std::string GuessedPlaces::WhyOpen(const Node& node, const NodeState& state, const Pod& pod,
+std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
                                    const admission::Admission& decided) const {
   if (items_.empty()) return {};
-  // The refusal of a manager follows from sums, or was there before one was asked.
+  const std::vector<NumaAmounts> parts = PartsOf(node, pod);
+  const std::vector<Item> items = ItemsWith(parts);
+  // Other refusals follow from sums, or were there before a manager was asked.
   const bool is_by_place =
       decided.admitted() ||
       (decided.refused_at && (decided.refused_at->by == admission::RefusedBy::kTopology ||
-                              decided.refused_at->by == admission::RefusedBy::kMemory));
+                              decided.refused_at->by == admission::RefusedBy::kMemory ||
+                              !std::ranges::none_of(items, &Item::is_unclear)));
   if (!is_by_place) return {};
-  const auto shares_a_node = [&](const Container& one) {
-    return admission::AsksForOneNode(node, pod, one);
-  };
   const bool depends_on_more = (node.cpu && NeedsCpuNumbers(node, pod)) ||
                                admission::IsKeptApart(node, pod) ||
-                               std::ranges::any_of(pod.containers, shares_a_node);
-  bool is_open = depends_on_more;
-  if (!is_open) {
-    const std::vector<NumaAmounts> parts = PartsOf(node, pod);
-    is_open = !parts.empty() && !ItemsWith(parts).empty() &&
-              (pod.pod_level_managers == PodLevelManagers::kPod ||
-               (!IsDecidedBySums(node, state, pod, parts) && DependsOn(node, pod, parts, decided)));
-  }
+                               std::ranges::any_of(pod.containers, [&](const Container& one) {
+                                 return admission::AsksForOneNode(node, pod, one);
+                               });
+  const bool is_open =
+      depends_on_more ||
+      (!items.empty() &&
+       (pod.pod_level_managers == PodLevelManagers::kPod ||
+        (!IsDecidedBySums(node, pod, parts) && DependsOn(node, pod, parts, decided))));
   if (!is_open) return {};
   return "no state file has the CPUs, memory and devices of pod " + first_ +
          ", and whether this pod fits depends on the NUMA nodes that they are on";

@@ -205,7 +205,7 @@ Pod PlannedNode::Managed(const PlannedPod& pod) const {
 
 void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
   if (guessed_.empty()) return;
-  const std::string why = guessed_.WhyOpen(node(), state(), Managed(pod), *verdict.admission);
+  const std::string why = guessed_.WhyOpen(node(), Managed(pod), *verdict.admission);
   if (why.empty()) return;
   verdict = Ended(Outcome::kUndecided, Stage::kKubelet,
                   {"Undecided", why + "; add the state files of the node (--state-dir)"},
@@ -307,6 +307,17 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
   if (pod.has_unknown_overhead) {
     return Error{ErrorCode::kInvalidArgument, name + Joined(pod.undecided),
                  "or give the pod as the API server has it"};
+  }
+  if (pod.waits_for_node) return Done{};
+  if (pod.is_resizing) {
+    const bool is_known = admission::PodsIn(state()).contains(pod.pod.uid);
+    const bool has_places = DependsOnNode(pod, node().config);
+    // Its class, and so what it has, follows from its spec, which the node has not done yet.
+    if (is_known || has_places) {
+      if (!is_known) SetUndecided(pod.pod);
+      Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+      return Done{};
+    }
   }
   PlannedPod known = AsItRuns(node(), state(), pod);
   if (has_shares_ && why_lacks_shares_.empty()) {

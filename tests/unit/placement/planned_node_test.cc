@@ -200,6 +200,34 @@ TEST(PlannedNode, TakesAllocatableFromTheNodeObject) {
   EXPECT_FALSE(PlannedNode::Make(input, PlanConfig(), 110, {}).ok());
 }
 
+// 40 CPUs and 128 GiB; what a kubelet reports as memory may differ a little.
+TEST(PlannedNode, RefusesTheNodeObjectOfAnotherMachine) {
+  const auto error_with = [](const char* list, const std::string& name, const std::string& amount) {
+    NodeInput input = PlanInput();
+    input.object = PlanObject();
+    NodeObject& object = *input.object;
+    const ResourceList amounts = Amounts({{name, amount}});
+    ResourceList& changed = std::string(list) == "capacity" ? object.capacity : object.allocatable;
+    changed[name] = amounts.at(name);
+    const Result<PlannedNode> node = PlannedNode::Make(input, PlanConfig(), 110, {});
+    return node.ok() ? std::string() : node.error().message;
+  };
+  EXPECT_EQ(error_with("capacity", "memory", "128Gi"), "");
+  EXPECT_EQ(error_with("capacity", "memory", "125Gi"), "");
+  EXPECT_EQ(error_with("capacity", "memory", "256Gi"),
+            "Node worker has a memory capacity of 256Gi, and the machine has 128Gi of memory");
+  EXPECT_NE(error_with("capacity", "memory", "64Gi"), "");
+  EXPECT_EQ(error_with("capacity", "memory", "32Gi"),
+            "Node worker has 64Gi of memory allocatable, and a capacity of 32Gi");
+  EXPECT_EQ(error_with("allocatable", "memory", "192Gi"),
+            "Node worker has 192Gi of memory allocatable, and the machine has 128Gi of memory");
+  EXPECT_EQ(error_with("allocatable", "cpu", "200"),
+            "Node worker has 200 CPUs allocatable, and the machine has 40");
+  EXPECT_EQ(error_with("allocatable", "hugepages-1Gi", "0"), "");
+  EXPECT_EQ(error_with("allocatable", "hugepages-1Gi", "8Gi"),
+            "Node worker has 8Gi of hugepages-1Gi allocatable, and the machine has 0 bytes");
+}
+
 // The number of devices that a Node object has.
 TEST(PlannedNode, ComparesTheDevicesOfTheNodeObject) {
   const PlannedPod pod =
@@ -432,6 +460,31 @@ TEST(PlannedNode, KnowsWhatIsLeftWhereverAPodIs) {
   ASSERT_TRUE(node.AddRunning(Requesting("a", {{"cpu", "8"}, {"memory", "1Gi"}})).ok());
   EXPECT_EQ(TextOf(node.Ask(Requesting("b", {{"cpu", "11"}, {"memory", "1Gi"}}))), "fits");
   EXPECT_TRUE(node.notes().empty());
+}
+
+TEST(PlannedNode, LeavesOpenWhatAPodHasThatIsResized) {
+  PlannedNode node = MakePlanned(PlanInput());
+  PlannedPod shared = Shared("a", "5");
+  shared.is_resizing = true;
+  ASSERT_TRUE(node.AddRunning(shared).ok());
+  EXPECT_EQ(TextOf(node.Ask(Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}}))), "fits");
+  PlannedPod waiting = Shared("w", "30");
+  waiting.waits_for_node = true;
+  ASSERT_TRUE(node.AddRunning(waiting).ok());
+  EXPECT_EQ(node.requested().pods(), 1);
+  PlannedPod resized = Requesting("b", {{"cpu", "5"}, {"memory", "1Gi"}});
+  resized.is_resizing = true;
+  ASSERT_TRUE(node.AddRunning(resized).ok());
+  EXPECT_EQ(node.Ask(Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}})).outcome,
+            Outcome::kUndecided);
+  EXPECT_EQ(TextOf(node.Ask(Shared("y", "30"))),
+            "refused by scheduler: Insufficient cpu: 30 requested, 29 of 39 free");
+  // A state file has what it is assigned.
+  const NodeInput input = PlanInput();
+  node = MakePlanned(input, PlanConfig(), 110,
+                     FilesWith(input, {AppPod("b", {{"cpu", "5"}, {"memory", "1Gi"}})}));
+  ASSERT_TRUE(node.AddRunning(resized).ok());
+  EXPECT_EQ(TextOf(node.Ask(Requesting("x", {{"cpu", "20"}, {"memory", "1Gi"}}))), "fits");
 }
 
 // The description says that containers have CPUs, and a state file which ones.
