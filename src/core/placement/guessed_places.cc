@@ -74,6 +74,19 @@ NumaAmounts SumOf(const std::vector<NumaAmounts>& all) {
   return sum;
 }
 
+// Without topology policy, of parts with memory only. The NUMA nodes are in groups, each of one or
+// more, whatever is assigned: if a part is not more than the mean of what is free, a group has it.
+bool AreInAnyGroups(const std::vector<NumaAmounts>& parts, NumaAmounts free, int numa_nodes) {
+  constexpr char kMemory[] = "memory";
+  for (const NumaAmounts& part : parts) {
+    const auto wanted = part.find(kMemory);
+    if (part.size() != 1 || wanted == part.end()) return false;
+    if (wanted->second > free[kMemory] / numa_nodes) return false;
+    free[kMemory] -= wanted->second;
+  }
+  return true;
+}
+
 AmountRow RowOf(const NumaAmounts& amounts, const std::vector<std::string>& resources) {
   AmountRow row(resources.size());
   for (size_t i = 0; i < resources.size(); ++i) {
@@ -275,6 +288,15 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
       std::erase_if(part, [](const auto& one) { return !IsMemoryType(one.first); });
     }
     std::erase_if(parts, [](const NumaAmounts& part) { return part.empty(); });
+    NumaAmounts free;
+    for (const auto& [resource, of_numa] : free_) {
+      free[resource] = std::accumulate(of_numa.begin(), of_numa.end(), int64_t{0});
+    }
+    for (const Item& item : items_) {
+      if (item.is_unclear) return true;
+      for (const auto& [resource, amount] : item.amounts) free[resource] -= amount;
+    }
+    if (AreInAnyGroups(parts, free, node.machine.numa_count())) return false;
   }
   if (HasOneHint(policy)) parts = {SumOf(parts)};
   const bool is_restricted = policy.kind() == TopologyManagerPolicy::kRestricted;

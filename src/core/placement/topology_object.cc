@@ -118,11 +118,13 @@ Result<Done> ReadZones(const View& top, TopologyObject& object) {
 Result<Done> ReadOlderPolicy(const View& top, TopologyObject& object) {
   const bool has_policy = object.attributes.contains(noderesourcetopology::kPolicyAttribute);
   const bool has_scope = object.attributes.contains(noderesourcetopology::kScopeAttribute);
-  Faults faults;
-  const std::vector<View> policies = ListIn(top, "topologyPolicies", faults);
-  if (!faults.empty()) return BadObject(faults.texts().front(), kPublish);
-  if (policies.empty() || has_policy || has_scope) return Done{};
-  const Result<std::string> name = policies.front().String();
+  const Result<std::optional<View>> list = top.Find("topologyPolicies");
+  if (!list.ok()) return list.error();
+  if (!*list || (*list)->value().is_null() || has_policy || has_scope) return Done{};
+  const Result<std::vector<View>> policies = (*list)->Elements();
+  if (!policies.ok()) return policies.error();
+  if (policies->empty()) return Done{};
+  const Result<std::string> name = policies->front().String();
   if (!name.ok()) return name.error();
   struct Older {
     std::string_view name;

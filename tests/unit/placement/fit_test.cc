@@ -107,7 +107,7 @@ TEST(Fit, APodIsBoundToTheNameOfTheNodeObject) {
   FleetNode node = FitNode("directory");
   node.input.object = NodeObject{"worker-1", {}, {}, {}, {}};
   node.input.object->allocatable = {
-      {"cpu", Quantity(19)}, {"memory", Quantity(int64_t{1} << 40)}, {"pods", Quantity(110)}};
+      {"cpu", Quantity(19)}, {"memory", Quantity(int64_t{1} << 36)}, {"pods", Quantity(110)}};
   node.input.object->capacity = {{"cpu", Quantity(20)}};
   PlannedPod bound = Replica("", "bound", "9");
   bound.node_name = "worker-1";
