@@ -283,6 +283,8 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   if (ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); })) {
     return true;
   }
+  // Not even sums are known.
+  if (!std::ranges::none_of(ItemsWith(parts), &Item::is_unclear)) return true;
   if (policy.kind() == TopologyManagerPolicy::kNone) {  // only memory is on certain NUMA nodes
     for (NumaAmounts& part : parts) {
       std::erase_if(part, [](const auto& one) { return !IsMemoryType(one.first); });
@@ -309,11 +311,11 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   }
   const std::vector<Item> items = ItemsWith(parts);
   if (items.empty()) return false;
-  const bool is_known =
-      std::ranges::none_of(items, &Item::is_unclear) && !(has_groups_ && HasMemory(parts)) &&
-      !(node.cpu && HasPartOfCore(node)) && !HasOtherRules(node) &&
-      std::ranges::none_of(SumOf(parts),
-                           [this](const auto& one) { return loose_.contains(one.first); });
+  const bool is_known = !(has_groups_ && HasMemory(parts)) && !(node.cpu && HasPartOfCore(node)) &&
+                        !HasOtherRules(node) &&
+                        std::ranges::none_of(SumOf(parts), [this](const auto& one) {
+                          return loose_.contains(one.first);
+                        });
   if (!is_known) return true;
   const bool fits = decided.admitted();
   if (!keeps_on_one && !fits) return true;
