@@ -29,7 +29,10 @@ Result<Done> SharesFile::Load(const admission::Node& node, std::string_view cpu_
   if (Result<Done> clean = host::RemoveTemporary(file_, calls_); !clean.ok()) return clean;
   Forget();
   Result<std::string> text = host::ReadFile(file_);
-  if (!text.ok() && text.error().code == ErrorCode::kNotFound) return Done{};
+  if (!text.ok() && text.error().code == ErrorCode::kNotFound) {
+    is_missing_ = admission::MayShareNodes(node);
+    return Done{};
+  }
   is_there_ = true;
   if (!admission::MayShareNodes(node)) return Done{};  // it is left of another configuration
   const bool is_too_long = !text.ok() && text.error().code == ErrorCode::kInvalidArgument;
@@ -68,7 +71,7 @@ Result<Done> SharesFile::Load(const admission::Node& node, std::string_view cpu_
 void SharesFile::Forget() {
   saved_.reset();
   cpu_files_.clear();
-  is_there_ = is_uncertain_ = is_outdated_ = false;
+  is_there_ = is_uncertain_ = is_outdated_ = is_missing_ = false;
 }
 
 std::vector<uint64_t> SharesFile::CpuFiles(const CpuTexts& cpu) const {
@@ -120,6 +123,7 @@ Result<Done> SharesFile::Remove() {
 
 Result<Done> SharesFile::Save(const admission::Node& node, const Shares& shares,
                               const CpuTexts& cpu) {
+  is_missing_ = false;
   if (!admission::MayShareNodes(node)) return Remove();
   if (Result<Done> sound = RequireReadBack(node, shares, cpu); !sound.ok()) return sound;
   cpu_files_ = CpuFiles(cpu);

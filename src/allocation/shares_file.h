@@ -68,8 +68,10 @@ class SharesFile {
   Result<Done> RequireReadBack(const admission::Node& node, const checkpoint::Shares& shares,
                                const CpuTexts& cpu) const;
 
-  // Whether the content of the file is unknown, because the last write failed.
-  bool IsUncertain() const { return is_uncertain_; }
+  // Whether the content of the file is unknown, because the last write failed, or there is no file
+  // yet where pods can ask for it: the next save writes one, so that planning knows of no such
+  // containers that there are none.
+  bool IsUncertain() const { return is_uncertain_ || is_missing_; }
 
  private:
   // The checksums of the CPU files that may be on the disk before the CPU file is written, and
@@ -87,6 +89,7 @@ class SharesFile {
   bool is_there_ = false;
   bool is_uncertain_ = false;
   bool is_outdated_ = false;
+  bool is_missing_ = false;
 };
 
 }  // namespace alignd::allocation

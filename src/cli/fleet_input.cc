@@ -113,12 +113,6 @@ Result<Done> AddNodesOfFile(const std::string& file, FileOrigin origin, const st
   return Done{};
 }
 
-Result<std::string> ReadIfThere(const fs::path& path) {
-  Result<std::string> text = host::ReadFile(path);
-  if (text.ok() || text.error().code != ErrorCode::kNotFound) return text;
-  return std::string();
-}
-
 // The parts of one node, while its directory is read.
 struct Parts {
   std::optional<placement::NodeInput> description;
@@ -158,7 +152,7 @@ Result<Done> AddPart(const std::string& json, const std::string& file, Parts& pa
 
 Result<Done> ReadStateFiles(const fs::path& directory, FleetNode& node) {
   const auto read = [&](const fs::path& path, std::string& text) -> Result<Done> {
-    Result<std::string> content = ReadIfThere(path);
+    Result<std::string> content = ReadStateFile(path);
     if (!content.ok()) return content.error();
     if (!content->empty()) text = *std::move(content);
     return Done{};
@@ -321,6 +315,17 @@ Result<Done> Complete(const std::vector<std::string>& devices, FleetNode& node) 
 }
 
 }  // namespace
+
+Result<std::string> ReadStateFile(const fs::path& path) {
+  Result<std::string> text = host::ReadFile(path);
+  if (!text.ok() && text.error().code == ErrorCode::kNotFound) return std::string();
+  if (text.ok() && text->empty()) {
+    return BadFleet(path.string() + ": is empty",
+                    "copy it from the node again; a kubelet does not start with an empty state "
+                    "file, and without it, what containers are assigned is not known");
+  }
+  return text;
+}
 
 Result<std::string> ReadSharedConfig(const std::string& file, const placement::PolicyFlags& flags) {
   if (file.empty()) return std::string();

@@ -1,6 +1,7 @@
 // The nodes that `alignctl fit` plans with.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct FleetSources {
 // A KubeletConfiguration for all nodes, as JSON, with the flags; empty if `file` is.
 // Errors: what is wrong with the file.
 Result<std::string> ReadSharedConfig(const std::string& file, const placement::PolicyFlags& flags);
+
+// A state file of a node; empty: there is none.
+// Errors: it cannot be read, or is empty, as after a copy that broke off.
+Result<std::string> ReadStateFile(const std::filesystem::path& path);
 
 // All nodes, in the order of the names of files and directories.
 // - A file has descriptions of nodes, or nodes with all their parts (placement::ReadFleetNode). A

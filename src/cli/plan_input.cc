@@ -128,24 +128,34 @@ Result<placement::NodeInput> ReadNode(const PlanSources& sources,
   if (!sources.nodes.empty()) return NodeOfDocuments(documents);
   Result<Machine> machine = host::ReadMachine(sources.root.empty() ? "/" : sources.root);
   if (!machine.ok()) return machine.error();
-  return placement::NodeInput{{*std::move(machine), {}, {}}, std::nullopt, {}, {}, {}};
+  placement::NodeInput input{{*std::move(machine), {}, {}}, std::nullopt, {}, {}, {}};
+  const bool knows_pods =
+      !sources.state_dir.empty() || !sources.device_checkpoint.empty() || !sources.running.empty();
+  if (sources.root.empty() && !knows_pods) {
+    input.notes.emplace_back(
+        "this machine is planned with as if no pods ran on it; add --state-dir (/var/lib/alignd, "
+        "or /var/lib/kubelet) and --running");
+  }
+  return input;
 }
 
-// A file of the state directory; it must be there if `needed`.
-Result<std::string> ReadStateFile(const fs::path& path, bool needed) {
-  Result<std::string> text = host::ReadFile(path);
-  if (text.ok() || text.error().code != ErrorCode::kNotFound || needed) return text;
-  return std::string();
+// The same; it must be there if `needed`.
+Result<std::string> ReadStateFileIf(const fs::path& path, bool needed) {
+  Result<std::string> text = ReadStateFile(path);
+  if (needed && text.ok() && text->empty()) return host::ReadFile(path);  // why it is not there
+  return text;
 }
 
 // The first of the places where the kubelet and alignd keep it; empty: none has it.
 Result<std::string> ReadDeviceCheckpoint(const PlanSources& sources) {
-  if (!sources.device_checkpoint.empty()) return host::ReadFile(sources.device_checkpoint);
+  if (!sources.device_checkpoint.empty()) {
+    return ReadStateFileIf(sources.device_checkpoint, /*needed=*/true);
+  }
   if (sources.state_dir.empty()) return std::string();
   const std::string name = "kubelet_internal_checkpoint";
   for (const fs::path& directory :
        {fs::path(sources.state_dir), fs::path(sources.state_dir) / "device-plugins"}) {
-    const Result<std::string> text = ReadStateFile(directory / name, /*needed=*/false);
+    const Result<std::string> text = ReadStateFile(directory / name);
     if (!text.ok() || !text->empty()) return text;
   }
   return std::string();
@@ -169,16 +179,16 @@ Result<placement::NodeFiles> ReadNodeState(const PlanSources& sources, const Kub
                    "name it with --device-checkpoint: without it, allocated devices are not known");
   }
   const fs::path directory = sources.state_dir;
-  Result<std::string> cpu = ReadStateFile(directory / "cpu_manager_state",
-                                          config.cpu_manager_policy != CpuManagerPolicy::kNone);
+  Result<std::string> cpu = ReadStateFileIf(directory / "cpu_manager_state",
+                                            config.cpu_manager_policy != CpuManagerPolicy::kNone);
   if (!cpu.ok()) return cpu.error();
   Result<std::string> memory =
-      ReadStateFile(directory / "memory_manager_state",
-                    config.memory_manager_policy != MemoryManagerPolicy::kNone);
+      ReadStateFileIf(directory / "memory_manager_state",
+                      config.memory_manager_policy != MemoryManagerPolicy::kNone);
   if (!memory.ok()) return memory.error();
   files.cpu_manager_state = *std::move(cpu);
   files.memory_manager_state = *std::move(memory);
-  Result<std::string> shares = ReadStateFile(directory / "cpu_shares", /*needed=*/false);
+  Result<std::string> shares = ReadStateFile(directory / "cpu_shares");
   if (!shares.ok()) return shares.error();
   files.cpu_shares = *std::move(shares);
   if (sources.running.empty()) {

@@ -19,6 +19,16 @@ constexpr char kObjects[] = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetop
 
 bool IsSuccess(const ApiAnswer& answer) { return answer.status >= 200 && answer.status < 300; }
 
+// A success that a proxy has answered can have any text. nullopt: it is an object.
+std::optional<Error> WhyNoObject(const ApiAnswer& answer) {
+  const auto body = nlohmann::json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  if (body.is_object()) return std::nullopt;
+  return Error{ErrorCode::kUnavailable,
+               "the answer of the API server is no NodeResourceTopology: " + Shown(answer),
+               "see what is between alignd-events and the API server, such as a proxy, and changes "
+               "its answers; the call is repeated"};
+}
+
 }  // namespace
 
 TopologyPublisher::TopologyPublisher(std::string node, GetTopology get_topology, Connect connect,
@@ -96,6 +106,7 @@ TopologyPublisher::Attempt TopologyPublisher::Read(const ApiCall& call, bool& is
   is_absent = answer->status == 404;
   if (is_absent) return std::nullopt;
   if (!IsSuccess(*answer)) return FailureOf(*answer, "get");
+  if (auto why = WhyNoObject(*answer)) return Failure{.error = *std::move(why)};
   existing_ = answer->body;
   if (!previous_.empty() && !SaysTheSame(previous_, existing_)) NoteForeign();
   return std::nullopt;
@@ -137,6 +148,7 @@ TopologyPublisher::Attempt TopologyPublisher::Create(const ApiCall& call, bool& 
         .pause = kWithoutDefinition};
   }
   if (!IsSuccess(*answer)) return FailureOf(*answer, "create");
+  if (auto why = WhyNoObject(*answer)) return Failure{.error = *std::move(why)};
   Written(answer->body);
   done = true;
   return std::nullopt;
@@ -156,9 +168,9 @@ TopologyPublisher::Attempt TopologyPublisher::Replace(const ApiCall& call, bool&
     return std::nullopt;
   }
   const Result<std::string> body = ReplacementOf(writable.object, existing_, node);
-  if (!body.ok()) return Failure{.error = body.error()};
   // After a failure, it may have been written all the same.
   existing_.clear();
+  if (!body.ok()) return Failure{.error = body.error()};
   std::string before = std::exchange(previous_, {});
   const auto answer = call("PUT", std::string(kObjects) + "/" + node_, *body);
   if (!answer.ok()) return Failure{.error = answer.error()};
@@ -167,6 +179,7 @@ TopologyPublisher::Attempt TopologyPublisher::Replace(const ApiCall& call, bool&
     return std::nullopt;
   }
   if (!IsSuccess(*answer)) return FailureOf(*answer, "update");
+  if (auto why = WhyNoObject(*answer)) return Failure{.error = *std::move(why)};
   Written(answer->body);
   done = true;
   return std::nullopt;

@@ -51,6 +51,9 @@ struct PlannedPod {
   // Fields that the scheduler or the kubelet looks at and that are not considered here:
   // "spec.affinity"; "RuntimeClass.scheduling" for that of its RuntimeClass.
   std::vector<std::string> not_considered;
+  // Of a pod that the API server has: it is resized in place, so that it has other amounts than its
+  // spec says, and those of the spec and the status count.
+  bool is_resizing = false;
 
   friend bool operator==(const PlannedPod&, const PlannedPod&) = default;
 };
@@ -106,7 +109,7 @@ enum class ManifestOrigin {
 // CronJob, RuntimeClass, or a List of such objects. `file` is where it stands. Objects of kinds
 // that have no pods are skipped. What the API server refuses about a pod is no error here
 // (PlannedPod::faults); fields that are not known are not refused in objects of the API server,
-// except below `resources`.
+// except below `resources`. A pod with a UID and a phase is one of these, whatever `origin` says.
 // Errors: kInvalidArgument: not JSON, a key that an object has twice, no object, a kind or a
 // version that is not known, a LimitRange (it changes requests, and is not applied here).
 Result<Done> ReadManifest(std::string_view json, const std::string& file, Manifests& manifests,

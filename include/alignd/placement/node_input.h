@@ -50,6 +50,8 @@ struct NodeInput {
   std::set<std::string> generated_ids = {};
   // The description is made up from a NodeResourceTopology object: what is known of the node.
   std::optional<ObjectView> object_view = {};
+  // What containers had when the description was made (`owners`): `cpu`, and resources of devices.
+  std::set<std::string> owned = {};
   // Why nothing can be decided, not even by the scheduler's sums; empty: it can.
   std::string unusable = {};
 
@@ -58,8 +60,9 @@ struct NodeInput {
 
 // Reads a node as `alignctl topology -o json` prints it, or the `node` of a scenario: the machine,
 // and `devices`. Without `devices`, those that alignd has reported there (`owners`) are taken.
-// Errors: kInvalidArgument: as scenario::ParseNode; also a member that is not known, with the
-// nearest name, and a device on a NUMA node that the machine does not have.
+// Which containers had them is not. Errors: kInvalidArgument: as scenario::ParseNode; also a member
+// that is not known, with the nearest name, and a device on a NUMA node that the machine does not
+// have.
 Result<NodeInput> ReadNodeInput(std::string_view json);
 
 // Reads a v1 Node, as `kubectl get node NAME -o json` prints it.
@@ -81,8 +84,9 @@ Result<Done> AddDevices(const std::string& resource, scenario::DeviceList device
 
 // Adds the devices that a kubelet's checkpoint names. It has the NUMA nodes of allocated devices
 // only. Devices that are described otherwise take the ids of the allocated ones on their NUMA
-// nodes. If a resource is not described and the NUMA node of one of its devices is not known, the
-// resource is one of `unlocated_devices`.
+// nodes. Those that it does not register are unhealthy, or their plugin is gone: if it is not known
+// which they are, the resource is one of `unlocated_devices`. If a resource is not described and
+// the NUMA node of one of its devices is not known, the resource is one of `unlocated_devices`.
 // Errors: kInvalidArgument if description and checkpoint contradict each other: a device that only
 // the checkpoint has, or an id, not generated, that they place on different NUMA nodes.
 Result<Done> AddCheckpointDevices(const checkpoint::DeviceCheckpoint& checkpoint, NodeInput& input);

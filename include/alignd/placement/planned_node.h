@@ -16,6 +16,7 @@
 #include "alignd/admission/admission.h"
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
+#include "alignd/placement/guessed_places.h"
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/node_files.h"
 #include "alignd/placement/node_input.h"
@@ -71,6 +72,9 @@ class PlannedNode {
   Verdict Ask(const PlannedPod& pod) const;
 
   // A pod that runs on the node: it is counted, and assigned what it requests unless it has it.
+  // Where a pod is that no state file has is a guess: later pods are undecided if it matters. After
+  // one that is resized in place and has CPUs, memory or devices, all are, unless a state file has
+  // it. One that waits for a node is ignored.
   // Errors: kInvalidArgument if the node cannot have that pod.
   Result<Done> AddRunning(const PlannedPod& pod);
 
@@ -89,10 +93,12 @@ class PlannedNode {
   // Of the Node object; empty: there is none.
   std::string name() const { return input_->object ? input_->object->name : std::string(); }
   // What a user should know about the description of the node.
-  const std::vector<std::string>& notes() const { return input_->notes; }
+  const std::vector<std::string>& notes() const { return notes_; }
   // Whether the node is known from a NodeResourceTopology object: ids of CPUs and devices are made
   // up then.
   bool is_of_object() const { return input_->object_view.has_value(); }
+  // Whether pods run on it of which no state file has what they are assigned.
+  bool has_guesses() const { return !guessed_.empty(); }
   // Whether Place was called with a pod that cannot be decided: no other pod can be decided then.
   bool has_undecided() const { return !undecided_.empty(); }
   // The UIDs and the names (NAMESPACE/NAME) of all pods of the node, as far as they are known.
@@ -107,6 +113,8 @@ class PlannedNode {
   PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
 
   void CountPodsOfFiles();
+  // The pod as the node's managers have it.
+  Pod Managed(const PlannedPod& pod) const;
   // The answer, if a stage before the kubelet has it.
   std::optional<Verdict> BeforeKubelet(const PlannedPod& pod, const ResourceList& requests) const;
   std::optional<Verdict> RefusedByScheduler(const PlannedPod& pod,
@@ -116,6 +124,8 @@ class PlannedNode {
                                            const ResourceList& requests) const;
   // Why it is not known which CPUs are free for the pod; empty: it is.
   std::string UnknownShares(const PlannedPod& pod) const;
+  // What the pod needs that containers of the node had, without a state file that has them.
+  std::vector<std::string> OwnedByOthers(const PlannedPod& pod) const;
   // Resources of the pod of which too little is known.
   std::vector<std::string> UnknownIn(const ResourceList& requests) const;
   // Why nothing can be said because of a pod that was placed before; empty: there is none.
@@ -124,6 +134,8 @@ class PlannedNode {
   // What the decision means for a node of which an object is known; changes the verdict to
   // undecided if the node can decide otherwise. `blurred`: what is blurred after the pod.
   void InterpretByObject(const PlannedPod& pod, Verdict& verdict, BlurredResources* blurred) const;
+  // Changes the verdict to undecided if pods that run can be elsewhere, and it matters.
+  void CheckGuesses(const PlannedPod& pod, Verdict& verdict) const;
   void SetUndecided(const Pod& pod);
   Verdict AskKubelet(const PlannedPod& pod);
   void Count(const Pod& pod, const ResourceList& requests);
@@ -134,11 +146,15 @@ class PlannedNode {
   // Why it is not known which containers of the shared pool stay on one NUMA node; empty: it is.
   std::string why_lacks_shares_;
   bool has_shares_ = false;  // a state file says which
+  // NodeInput::owned without what state files have; `memory` too, if containers can have some.
+  std::set<std::string> unlisted_owned_;
   RequestedResources requested_;
   std::set<std::string> names_;  // NAMESPACE/NAME of pods that are counted
   // UID and namespace/name, in the order of Place.
   std::vector<std::pair<std::string, std::string>> undecided_;
   BlurredResources blurred_;  // with NodeInput::object_view
+  GuessedPlaces guessed_;     // without
+  std::vector<std::string> notes_;
 };
 
 // Whether where the pod fits depends on NUMA nodes, and later pods on where it is: it is

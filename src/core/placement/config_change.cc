@@ -57,7 +57,35 @@ Result<Done> ReplaceDevices(const std::string& text, FleetNode& node) {
   }
   node.input.description.devices.erase(resource);
   node.input.unlocated_devices.erase(resource);
+  node.input.owned.erase(resource);
+  if (node.input.object) {
+    const Quantity count(static_cast<int64_t>(devices->second.size()));
+    node.input.object->allocatable[resource] = node.input.object->capacity[resource] = count;
+  }
   return AddDevices(resource, std::move(devices->second), node.input);
+}
+
+// The Node object says what the node can allocate now: what changes with the configuration is added
+// to it.
+Result<Done> ChangeAllocatable(const std::string& before, const KubeletConfig& after,
+                               FleetNode& node) {
+  if (!node.input.object) return Done{};
+  const Result<KubeletConfig> config = ParseKubeletConfig(before);
+  if (!config.ok()) return config.error();
+  const Machine& machine = node.input.description.machine;
+  const Result<Allocatable> now = AllocatableOf(machine, *config, /*pods=*/0);
+  if (!now.ok()) return now.error();
+  const Result<Allocatable> then = AllocatableOf(machine, after, /*pods=*/0);
+  if (!then.ok()) return then.error();
+  for (auto& [name, amount] : node.input.object->allocatable) {
+    const Quantity* const old = Find(now->amounts, name);
+    const Quantity* const changed = Find(then->amounts, name);
+    if (old == nullptr || changed == nullptr) continue;
+    amount += *changed;
+    amount -= *old;
+    if (amount.Sign() < 0) amount = Quantity();
+  }
+  return Done{};
 }
 
 }  // namespace
@@ -115,6 +143,7 @@ Result<Done> Apply(const ConfigChange& change, FleetNode& node) {
     return BadChange("the KubeletConfiguration of node " + node.name + " is no object",
                      "give a KubeletConfiguration");
   }
+  const std::string before = config->dump();
   nlohmann::json& field = (*config)[std::string(key->field)];
   if (key->is_option) {
     const size_t equals = change.value.find('=');
@@ -127,6 +156,8 @@ Result<Done> Apply(const ConfigChange& change, FleetNode& node) {
   const std::string text = config->dump();
   const Result<KubeletConfig> checked = ParseKubeletConfig(text);
   if (!checked.ok()) return checked.error();
+  const Result<Done> changed = ChangeAllocatable(before, *checked, node);
+  if (!changed.ok()) return changed;
   node.config = text;
   return Done{};
 }

@@ -76,13 +76,21 @@ Result<Done> ReadFiles(const View& top, FleetNode& node) {
   Faults faults;
   const auto files = ObjectIn(top, "files", faults);
   if (files) {
+    const auto text_of = [&](const char* name) {
+      std::optional<std::string> text = StringIn(*files, name, faults);
+      // As a file that was copied in part. Without it, what it has would count as free.
+      if (text && text->empty()) faults.Add("files." + std::string(name), "is empty");
+      return std::move(text).value_or("");
+    };
     NodeFiles& read = node.files;
-    read.cpu_manager_state = StringIn(*files, "cpu_manager_state", faults).value_or("");
-    read.memory_manager_state = StringIn(*files, "memory_manager_state", faults).value_or("");
-    read.cpu_shares = StringIn(*files, "cpu_shares", faults).value_or("");
-    read.device_checkpoint = StringIn(*files, "kubelet_internal_checkpoint", faults).value_or("");
+    read.cpu_manager_state = text_of("cpu_manager_state");
+    read.memory_manager_state = text_of("memory_manager_state");
+    read.cpu_shares = text_of("cpu_shares");
+    read.device_checkpoint = text_of("kubelet_internal_checkpoint");
   }
-  if (!faults.empty()) return BadNode(faults.texts().front(), "give each file as one text");
+  if (!faults.empty())
+    return BadNode(faults.texts().front(),
+                   "give each file as one text, and leave out those that the node does not have");
   return Done{};
 }
 

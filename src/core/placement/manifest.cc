@@ -7,6 +7,7 @@
 #include "core/json/json_view.h"
 #include "core/placement/faults.h"
 #include "core/placement/pod_reader.h"
+#include "core/placement/pod_status.h"
 #include "core/placement/pod_validation.h"
 #include "core/placement/resource_validation.h"
 
@@ -309,7 +310,8 @@ class DocumentReader {
         return Done{};
       }
     }
-    Faults faults(origin_ == ManifestOrigin::kApiServer);
+    const bool is_accepted_pod = kind.name == "Pod" && IsOfApiServer(object.value());
+    Faults faults(origin_ == ManifestOrigin::kApiServer || is_accepted_pod);
     if (kind.name == "Pod") {
       ReadPodObject(object, workload, faults);
       workload.pod.is_pending = PhaseOf(object) == "Pending";
@@ -318,6 +320,7 @@ class DocumentReader {
     }
     // The API server has resolved the RuntimeClass of a pod that it has, not that of a template.
     workload.is_resolved = kind.name == "Pod" && !NameOf(object, "uid").empty();
+    if (is_accepted_pod) TakeStatus(object.value(), workload.pod);
     manifests_.workloads.push_back(std::move(workload));
     return Done{};
   }

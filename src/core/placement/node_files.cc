@@ -73,6 +73,17 @@ Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
                "give the files of the same node and time, and its configuration"};
 }
 
+std::set<std::string> UnlistedOwned(const NodeFiles& files, const admission::Node& node,
+                                    std::set<std::string> owned) {
+  if (owned.empty()) return {};
+  if (!files.device_checkpoint.empty()) {
+    std::erase_if(owned, [](const std::string& resource) { return resource != "cpu"; });
+  }
+  if (!files.cpu_manager_state.empty() || !node.cpu) owned.erase("cpu");
+  if (node.memory && files.memory_manager_state.empty()) owned.insert("memory");
+  return owned;
+}
+
 Result<Done> CheckStateFiles(const NodeFiles& files) {
   Result<Done> checked = Done{};
   if (!files.cpu_manager_state.empty()) {

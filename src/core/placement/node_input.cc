@@ -7,17 +7,16 @@
 
 #include "alignd/pod/resource_name.h"
 #include "core/json/json_view.h"
+#include "core/placement/described_devices.h"
 #include "core/placement/faults.h"
 #include "core/placement/names.h"
+#include "core/placement/reported_owners.h"
 #include "core/pod/resource_list.h"
 
 namespace alignd::placement {
 namespace {
 
 using json::View;
-using scenario::DeviceList;
-
-constexpr int64_t kMaxDevices = 4096;
 
 Error Wrong(std::string message, std::string remedy = {}) {
   return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
@@ -51,146 +50,6 @@ Result<Done> CheckMembers(const View& node) {
     }
   }
   return faults.empty() ? Result<Done>(Done{}) : Wrong(faults.texts().front());
-}
-
-Result<Done> CheckDevices(const Machine& machine, const std::string& resource,
-                          const DeviceList& devices) {
-  if (!MayBeDevice(resource)) {
-    return Wrong("\"" + resource + "\" cannot be the name of devices",
-                 "name them as their plugin does, such as nvidia.com/gpu");
-  }
-  for (const auto& [id, device] : devices) {
-    for (const int64_t numa : device.numa) {
-      if (machine.NumaPosition(numa)) continue;
-      std::string known;
-      for (const NumaNode& node : machine.numa()) {
-        known += (known.empty() ? "" : ", ") + std::to_string(node.id);
-      }
-      return Wrong("device " + id + " of " + resource + " is on NUMA node " + std::to_string(numa) +
-                       ", which the machine does not have",
-                   "its NUMA nodes are " + known);
-    }
-  }
-  return Done{};
-}
-
-// The healthy devices that a running alignd has reported.
-Result<Done> TakeReportedDevices(const View& node, NodeInput& input) {
-  Faults faults;
-  const auto owners = ObjectIn(node, "owners", faults);
-  if (!owners) return Done{};
-  if (!ListIn(*owners, "containers", faults).empty()) {
-    input.notes.emplace_back(
-        "the containers in `owners` of the description are not counted; add --state-dir for them");
-  }
-  if (node.value().contains("devices")) return Done{};
-  for (const View& device : ListIn(*owners, "devices", faults)) {
-    const std::string resource = StringIn(device, "resource", faults).value_or("");
-    const std::string id = StringIn(device, "id", faults).value_or("");
-    if (!StringIn(device, "problem", faults).value_or("").empty()) continue;
-    devicemanager::Device read;
-    const Result<std::optional<View>> numa = device.Find("numa");
-    if (!numa.ok()) return numa.error();
-    if (*numa) {
-      const Result<std::vector<View>> ids = (*numa)->Elements();
-      if (!ids.ok()) return ids.error();
-      for (const View& element : *ids) {
-        const Result<int64_t> number = element.Integer(0, INT32_MAX);
-        if (!number.ok()) return number.error();
-        read.numa.push_back(*number);
-      }
-    }
-    input.description.devices[resource].emplace_back(id, std::move(read));
-  }
-  return faults.empty() ? Result<Done>(Done{}) : Wrong(faults.texts().front());
-}
-
-// A NUMA node and ids of devices on it.
-struct AllocatedDevices {
-  std::map<std::string, std::set<int64_t>> numa_of;  // by id
-};
-
-AllocatedDevices AllocatedOf(const checkpoint::DeviceCheckpoint& checkpoint,
-                             const std::string& resource) {
-  AllocatedDevices allocated;
-  for (const auto& [key, resources] : checkpoint.allocations) {
-    const auto found = resources.find(resource);
-    if (found == resources.end()) continue;
-    for (const auto& [numa, ids] : found->second.devices) {
-      for (const std::string& id : ids) {
-        std::set<int64_t>& nodes = allocated.numa_of[id];
-        if (numa >= 0) nodes.insert(numa);
-      }
-    }
-  }
-  return allocated;
-}
-
-std::string DescribeNuma(const std::set<int64_t>& nodes) {
-  if (nodes.empty()) return "on no NUMA node";
-  std::string text = nodes.size() == 1 ? "on NUMA node" : "on NUMA nodes";
-  for (const int64_t node : nodes) text += " " + std::to_string(node);
-  return text;
-}
-
-std::set<int64_t> NumaOf(const devicemanager::Device& device) {
-  return {device.numa.begin(), device.numa.end()};
-}
-
-// Where the checkpoint places a device that the description does not have there.
-Error Contradiction(const std::string& resource, const std::string& id,
-                    const std::set<int64_t>& nodes, const std::string& described) {
-  return Wrong("the checkpoint has device " + id + " of " + resource + " " + DescribeNuma(nodes) +
-                   ", and the description has " + described,
-               "give description and checkpoint of the same node");
-}
-
-// A stated id is that of the same device in both.
-Result<Done> CheckStatedIds(const std::string& resource, const AllocatedDevices& allocated,
-                            const DeviceList& devices) {
-  for (const auto& [id, device] : devices) {
-    const auto found = allocated.numa_of.find(id);
-    if (found == allocated.numa_of.end() || found->second == NumaOf(device)) continue;
-    return Contradiction(resource, id, found->second, "it " + DescribeNuma(NumaOf(device)));
-  }
-  return Done{};
-}
-
-// Generated ids mean nothing: one that is allocated must not keep another device from its slot.
-void RenameGenerated(const AllocatedDevices& allocated, DeviceList& devices) {
-  std::set<std::string> used;
-  for (const auto& [id, device] : devices) used.insert(id);
-  for (const auto& [id, nodes] : allocated.numa_of) used.insert(id);
-  for (auto& [id, device] : devices) {
-    if (!allocated.numa_of.contains(id)) continue;
-    std::string other = id;
-    while (!used.insert(other).second) other += "-free";
-    id = std::move(other);
-  }
-}
-
-// Gives described devices the ids of the allocated ones on the same NUMA nodes.
-Result<Done> TakeAllocatedIds(const std::string& resource, const AllocatedDevices& allocated,
-                              bool is_generated, DeviceList& devices) {
-  if (is_generated) {
-    RenameGenerated(allocated, devices);
-  } else {
-    const Result<Done> checked = CheckStatedIds(resource, allocated, devices);
-    if (!checked.ok()) return checked;
-  }
-  std::set<std::string> known;
-  for (const auto& [id, device] : devices) known.insert(id);
-  for (const auto& entry_of : allocated.numa_of) {
-    const std::string& id = entry_of.first;
-    const std::set<int64_t>& nodes = entry_of.second;
-    if (known.contains(id)) continue;
-    const auto slot = std::ranges::find_if(devices, [&](const auto& entry) {
-      return NumaOf(entry.second) == nodes && !allocated.numa_of.contains(entry.first);
-    });
-    if (slot == devices.end()) return Contradiction(resource, id, nodes, "no such device");
-    slot->first = id;
-  }
-  return Done{};
 }
 
 Result<NodeObject::Taint> ReadTaint(const View& view) {
@@ -242,6 +101,27 @@ std::optional<int64_t> NumberOf(std::string_view text) {
 }
 
 }  // namespace
+
+Result<Done> CheckDevices(const Machine& machine, const std::string& resource,
+                          const scenario::DeviceList& devices) {
+  if (!MayBeDevice(resource)) {
+    return Wrong("\"" + resource + "\" cannot be the name of devices",
+                 "name them as their plugin does, such as nvidia.com/gpu");
+  }
+  for (const auto& [id, device] : devices) {
+    for (const int64_t numa : device.numa) {
+      if (machine.NumaPosition(numa)) continue;
+      std::string known;
+      for (const NumaNode& node : machine.numa()) {
+        known += (known.empty() ? "" : ", ") + std::to_string(node.id);
+      }
+      return Wrong("device " + id + " of " + resource + " is on NUMA node " + std::to_string(numa) +
+                       ", which the machine does not have",
+                   "its NUMA nodes are " + known);
+    }
+  }
+  return Done{};
+}
 
 Result<NodeInput> ReadNodeInput(std::string_view text) {
   const Result<nlohmann::ordered_json> ordered = json::ParseOrdered(text);
@@ -299,7 +179,7 @@ Result<NodeObject> ReadNodeObject(std::string_view text) {
   return node;
 }
 
-Result<std::pair<std::string, DeviceList>> ParseDevices(std::string_view text) {
+Result<std::pair<std::string, scenario::DeviceList>> ParseDevices(std::string_view text) {
   constexpr char kForm[] =
       "write RESOURCE=COUNT@NUMA,..., such as nvidia.com/gpu=4@0,4@1; without @NUMA the devices "
       "are on no NUMA node";
@@ -310,7 +190,7 @@ Result<std::pair<std::string, DeviceList>> ParseDevices(std::string_view text) {
       !IsQualifiedName(resource)) {
     return Wrong(shown + ": \"" + resource + "\" is not the name of an extended resource", kForm);
   }
-  DeviceList devices;
+  scenario::DeviceList devices;
   std::string_view rest = text.substr(equals + 1);
   for (bool more = true; more;) {
     const size_t comma = rest.find(',');
@@ -338,7 +218,8 @@ Result<std::pair<std::string, DeviceList>> ParseDevices(std::string_view text) {
   return std::pair(resource, std::move(devices));
 }
 
-Result<Done> AddDevices(const std::string& resource, DeviceList devices, NodeInput& input) {
+Result<Done> AddDevices(const std::string& resource, scenario::DeviceList devices,
+                        NodeInput& input) {
   const Result<Done> checked = CheckDevices(input.description.machine, resource, devices);
   if (!checked.ok()) return checked;
   if (input.description.devices.contains(resource)) {
@@ -347,44 +228,6 @@ Result<Done> AddDevices(const std::string& resource, DeviceList devices, NodeInp
   }
   input.description.devices.emplace(resource, std::move(devices));
   input.generated_ids.insert(resource);
-  return Done{};
-}
-
-Result<Done> AddCheckpointDevices(const checkpoint::DeviceCheckpoint& checkpoint,
-                                  NodeInput& input) {
-  std::set<std::string> resources;
-  for (const auto& [resource, ids] : checkpoint.registered) resources.insert(resource);
-  for (const auto& [key, allocated] : checkpoint.allocations) {
-    for (const auto& [resource, allocation] : allocated) resources.insert(resource);
-  }
-  auto& described = input.description.devices;
-  for (const std::string& resource : resources) {
-    const AllocatedDevices allocated = AllocatedOf(checkpoint, resource);
-    if (const auto found = described.find(resource); found != described.end()) {
-      const Result<Done> taken = TakeAllocatedIds(
-          resource, allocated, input.generated_ids.contains(resource), found->second);
-      if (!taken.ok()) return taken;
-      continue;
-    }
-    std::map<std::string, std::set<int64_t>> numa_of = allocated.numa_of;
-    bool is_unlocated = false;
-    if (const auto ids = checkpoint.registered.find(resource); ids != checkpoint.registered.end()) {
-      for (const std::string& id : ids->second) {
-        is_unlocated = numa_of.try_emplace(id).second || is_unlocated;
-      }
-    }
-    DeviceList devices;
-    for (const auto& [id, nodes] : numa_of) {
-      devices.emplace_back(id, devicemanager::Device{true, {nodes.begin(), nodes.end()}});
-    }
-    const Result<Done> checked = CheckDevices(input.description.machine, resource, devices);
-    if (!checked.ok()) return checked;
-    described.emplace(resource, std::move(devices));
-    if (!is_unlocated) continue;
-    input.unlocated_devices[resource] =
-        "the kubelet's checkpoint does not have the NUMA nodes of free devices; add --device " +
-        resource + "=COUNT@NUMA,...";
-  }
   return Done{};
 }
 

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "alignd/base/saturating_sum.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/machine/machine.h"
+#include "alignd/memorymanager/memory_state.h"
 #include "alignd/pod/resource_name.h"
 
 namespace alignd::placement {
@@ -126,6 +129,65 @@ void NoteLabels(const NodeObject& object, const KubeletConfig& config,
   }
 }
 
+Error OfAnotherMachine(const NodeObject& object, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, "Node " + object.name + " has " + what,
+          "give the machine and the Node object of the same node"};
+}
+
+// What the machine has, in bytes. A kubelet's figure of memory can be of another time or source.
+Result<Done> CompareMemory(const NodeObject& object, const Machine& machine) {
+  constexpr int64_t kTolerance = 20;  // a part
+  uint64_t memory = 0;
+  std::map<std::string, uint64_t> pages;
+  for (const NumaNode& numa : machine.numa()) {
+    memory = SaturatingSum(memory, numa.memory_bytes);
+    for (const auto& [size, count] : numa.hugepages) {
+      uint64_t& sum = pages[memorymanager::HugePageType(size)];
+      sum = SaturatingSum(sum, size * count);
+    }
+  }
+  const auto whole = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX / 2));
+  const Quantity* const capacity = Find(object.capacity, "memory");
+  const Quantity* const allocatable = Find(object.allocatable, "memory");
+  const Quantity most(whole + whole / kTolerance);
+  const Quantity least(whole - whole / kTolerance);
+  const std::string has = ", and the machine has " +
+                          Quantity(whole, Quantity::Format::kBinarySi).ToString() + " of memory";
+  if (capacity != nullptr && (*capacity > most || *capacity < least)) {
+    return OfAnotherMachine(object, "a memory capacity of " + capacity->ToString() + has);
+  }
+  if (allocatable != nullptr && *allocatable > most) {
+    return OfAnotherMachine(object, allocatable->ToString() + " of memory allocatable" + has);
+  }
+  for (const auto& [name, amount] : object.allocatable) {
+    if (!name.starts_with("hugepages-")) continue;
+    const auto found = pages.find(name);
+    const Quantity there(static_cast<int64_t>(
+        found == pages.end() ? 0 : std::min<uint64_t>(found->second, INT64_MAX)));
+    if (amount <= there) continue;
+    return OfAnotherMachine(object, amount.ToString() + " of " + name +
+                                        " allocatable, and the machine has " + there.ToString() +
+                                        " bytes");
+  }
+  return Done{};
+}
+
+// Not of a machine that is made up from an object.
+Result<Done> CompareAmounts(const NodeObject& object, const Machine& machine) {
+  const Quantity* const cpus = Find(object.allocatable, "cpu");
+  if (cpus != nullptr && *cpus > Quantity(machine.cpus().Count())) {
+    return OfAnotherMachine(object, cpus->ToString() + " CPUs allocatable, and the machine has " +
+                                        std::to_string(machine.cpus().Count()));
+  }
+  for (const auto& [name, amount] : object.allocatable) {
+    const Quantity* const capacity = Find(object.capacity, name);
+    if (capacity == nullptr || amount <= *capacity) continue;
+    return OfAnotherMachine(object, amount.ToString() + " of " + name +
+                                        " allocatable, and a capacity of " + capacity->ToString());
+  }
+  return CompareMemory(object, machine);
+}
+
 }  // namespace
 
 Result<Done> UseNodeObject(const NodeObject& object, const KubeletConfig& config, NodeInput& input,
@@ -137,6 +199,10 @@ Result<Done> UseNodeObject(const NodeObject& object, const KubeletConfig& config
                  "Node " + object.name + " has a capacity of " + cpus->ToString() +
                      " CPUs, and the machine has " + std::to_string(machine.cpus().Count()),
                  "give the machine and the Node object of the same node"};
+  }
+  if (!input.object_view) {
+    const Result<Done> compared = CompareAmounts(object, machine);
+    if (!compared.ok()) return compared;
   }
   for (const auto& [name, amount] : object.allocatable) {
     if (!MayBeDevice(name) || amount.IsZero()) continue;

@@ -16,8 +16,8 @@ namespace alignd::placement {
 // be described in `input`, because the kubelet's decision needs their NUMA nodes: others become
 // unlocated devices of `input`.
 // Labels by which Koordinator's scheduler places pods in another way than `config` are notes.
-// Errors: kInvalidArgument: the machine has another number of CPUs, or the object has a number of
-// devices that the described ones cannot explain.
+// Errors: kInvalidArgument: the machine has another number of CPUs or another amount of memory or
+// huge pages, or the object has a number of devices that the described ones cannot explain.
 Result<Done> UseNodeObject(const NodeObject& object, const KubeletConfig& config, NodeInput& input,
                            Allocatable& allocatable);
 

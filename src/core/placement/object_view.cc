@@ -8,7 +8,7 @@
 #include "alignd/cpumanager/node_shares.h"
 #include "core/admission/own_isolation.h"
 #include "core/admission/own_numa.h"
-#include "core/admission/own_status.h"
+#include "core/placement/cpu_numbers.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::placement {
@@ -222,15 +222,6 @@ int ContainersWith(const Node& node, const NodeState& state, const Pod& pod) {
 bool SharesANode(const Node& node, const Pod& pod) {
   return std::ranges::any_of(pod.containers,
                              [&](const Container& one) { return AsksForOneNode(node, pod, one); });
-}
-
-// Whether the decision depends on which CPUs are free, beyond what the options of the node say.
-bool NeedsCpuNumbers(const Node& node, const Pod& pod) {
-  const PodPolicies chosen = admission::ChosenPolicies(node, pod);
-  const bool is_by_option =
-      chosen.required_bind == CpuBindPolicy::kFullPcpus && node.cpu->options.full_pcpus_only;
-  const bool is_bound = chosen.required_bind && !is_by_option;
-  return is_bound || chosen.exclusive || admission::IsDecided(node, pod);
 }
 
 }  // namespace

@@ -32,30 +32,6 @@ Verdict Ended(Outcome outcome, Stage stage, Refusal refusal, std::string cause =
 
 }  // namespace
 
-std::string_view ToString(Stage stage) {
-  switch (stage) {
-    case Stage::kValidation:
-      return "validation";
-    case Stage::kScheduler:
-      return "scheduler";
-    case Stage::kKubelet:
-      return "kubelet";
-  }
-  return "";
-}
-
-std::string_view ToString(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kFits:
-      return "fits";
-    case Outcome::kRefused:
-      return "refused";
-    case Outcome::kUndecided:
-      return "undecided";
-  }
-  return "";
-}
-
 Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& config,
                                       int64_t pod_limit, const NodeFiles& files) {
   scenario::Scenario scenario;
@@ -80,6 +56,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
   node.why_lacks_shares_ = WhyLackShares(files, node.node());
   node.has_shares_ = !files.cpu_shares.empty() && node.why_lacks_shares_.empty();
+  node.unlisted_owned_ = UnlistedOwned(files, node.node(), node.input_->owned);
   if (!node.input_->object_view) node.CountPodsOfFiles();
   return node;
 }
@@ -88,7 +65,9 @@ PlannedNode::PlannedNode(scenario::Simulation simulation, Allocatable allocatabl
     : simulation_(std::move(simulation)), allocatable_(std::move(allocatable)), input_([&input] {
         input.description = {};  // the simulation has it
         return std::make_shared<const NodeInput>(std::move(input));
-      }()) {}
+      }()) {
+  notes_ = input_->notes;
+}
 
 void PlannedNode::CountPodsOfFiles() {
   const admission::NodeState& state = simulation_.state();
@@ -147,60 +126,6 @@ bool PlannedNode::IsNodeOf(const PlannedPod& pod) const {
   return !input_->object || UnmetConstraints(*input_->object, pod).empty();
 }
 
-std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) const {
-  std::vector<std::string> unknown;
-  for (const auto& [name, amount] : requests) {
-    if (amount.IsZero()) continue;
-    if (allocatable_.unknown.contains(name)) {
-      unknown.push_back(name +
-                        ": the description of the node does not have it; add the Node "
-                        "object with --node");
-    }
-    const auto unlocated = input_->unlocated_devices.find(name);
-    if (unlocated != input_->unlocated_devices.end()) {
-      unknown.push_back(name + ": " + unlocated->second);
-    }
-  }
-  return unknown;
-}
-
-std::string PlannedNode::UnknownShares(const PlannedPod& pod) const {
-  if (why_lacks_shares_.empty()) return {};
-  const Pod managed = admission::OnThisNode(node(), PodOn(node().config, pod));
-  const bool takes_cpus = std::ranges::any_of(managed.containers, [&](const Container& one) {
-    return admission::RequestsCpus(node(), managed, one) ||
-           admission::AsksForOneNode(node(), managed, one);
-  });
-  if (!takes_cpus) return {};
-  return "podPolicies or namespacePolicies of the node has sharedNUMANode or shared-cpus, and " +
-         why_lacks_shares_ + " alignd on that node (alignctl why-not), or leave the files out";
-}
-
-std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {
-  for (const auto& [other, name] : undecided_) {
-    if (other == uid) continue;
-    return {"pod " + name +
-            " before it cannot be decided, and what that pod takes is not known; plan this pod "
-            "without that one"};
-  }
-  return {};
-}
-
-std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
-                                                      const ResourceList& requests) const {
-  if (!input_->unusable.empty()) return {input_->unusable};
-  std::vector<std::string> reasons = pod.undecided;
-  if (!pod.annotation_conflict.empty()) reasons.push_back(pod.annotation_conflict);
-  for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
-  std::string unknown = UnknownShares(pod);
-  if (!unknown.empty()) reasons.push_back(std::move(unknown));
-  if (!input_->object_view) return reasons;
-  unknown = UndecidedBy(*input_->object_view, node(), state(),
-                        admission::OnThisNode(node(), PodOn(node().config, pod)));
-  if (!unknown.empty()) reasons.push_back(std::move(unknown));
-  return reasons;
-}
-
 std::optional<Verdict> PlannedNode::BeforeKubelet(const PlannedPod& pod,
                                                   const ResourceList& requests) const {
   if (!pod.faults.empty()) {
@@ -242,9 +167,21 @@ Verdict PlannedNode::Place(const PlannedPod& pod) {
     if (interpreted.outcome != Outcome::kFits) return interpreted;
     blurred_ = std::move(blurred);
   }
+  if (!guessed_.empty()) {
+    Verdict checked = TryKubelet(pod);
+    CheckGuesses(pod, checked);
+    if (checked.outcome == Outcome::kUndecided) {
+      SetUndecided(pod.pod);
+      return checked;
+    }
+  }
   std::erase_if(undecided_, [&pod](const UidAndName& one) { return one.first == pod.pod.uid; });
+  const admission::NodeState before = state();
   Verdict verdict = AskKubelet(pod);
-  if (verdict.outcome == Outcome::kFits) Count(pod.pod, requests);
+  if (verdict.outcome != Outcome::kFits) return verdict;
+  Count(pod.pod, requests);
+  // Where it is follows from where those are.
+  if (!guessed_.empty()) guessed_.Add(node(), Managed(pod), before, state());
   return verdict;
 }
 
@@ -253,7 +190,22 @@ Verdict PlannedNode::Ask(const PlannedPod& pod) const {
   if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) return *std::move(early);
   Verdict verdict = TryKubelet(pod);
   if (input_->object_view) InterpretByObject(pod, verdict, nullptr);
+  CheckGuesses(pod, verdict);
   return verdict;
+}
+
+Pod PlannedNode::Managed(const PlannedPod& pod) const {
+  return admission::OnThisNode(node(), PodOn(node().config, pod));
+}
+
+void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
+  if (guessed_.empty()) return;
+  const std::string why = guessed_.WhyOpen(node(), Managed(pod), *verdict.admission);
+  if (why.empty()) return;
+  verdict = Ended(Outcome::kUndecided, Stage::kKubelet,
+                  {"Undecided", why + "; add the state files of the node (--state-dir)"},
+                  "Undecided: no state file has what pods are assigned that run, and whether this "
+                  "pod fits depends on it; add the state files of the node");
 }
 
 void PlannedNode::SetUndecided(const Pod& pod) {
@@ -264,8 +216,7 @@ void PlannedNode::SetUndecided(const Pod& pod) {
 void PlannedNode::InterpretByObject(const PlannedPod& pod, Verdict& verdict,
                                     BlurredResources* blurred) const {
   ObjectDecision interpreted =
-      Interpret(*input_->object_view, node(), state(), blurred_,
-                admission::OnThisNode(node(), PodOn(node().config, pod)), *verdict.admission);
+      Interpret(*input_->object_view, node(), state(), blurred_, Managed(pod), *verdict.admission);
   if (interpreted.undecided.empty()) {
     if (blurred != nullptr) *blurred = std::move(interpreted.blurred);
     return;
@@ -327,7 +278,7 @@ Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
     SetRefused(verdict, *verdict.admission->refusal);
     return verdict;
   }
-  const Pod pod = admission::OnThisNode(node(), PodOn(node().config, planned));
+  const Pod pod = Managed(planned);
   if (pod.pod_level_managers != PodLevelManagers::kPod) return verdict;
   // Such a pod is admitted without devices: its containers are allocated them when they start.
   const scenario::StepResult started = simulation_.Run(scenario::StartPod{pod.uid});
@@ -352,18 +303,36 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
     return Error{ErrorCode::kInvalidArgument, name + Joined(pod.undecided),
                  "or give the pod as the API server has it"};
   }
+  if (pod.is_pending && pod.node_name.empty()) return Done{};  // it is on no node
+  if (pod.is_resizing) {
+    const bool is_known = admission::PodsIn(state()).contains(pod.pod.uid);
+    const bool has_places = DependsOnNode(pod, node().config);
+    // Its class, and so what it has, follows from its spec, which the node has not done yet.
+    if (is_known || has_places) {
+      if (!is_known) SetUndecided(pod.pod);
+      Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+      return Done{};
+    }
+  }
   PlannedPod known = AsItRuns(node(), state(), pod);
   // One that has not started yet is placed as one that comes.
   if (has_shares_ && why_lacks_shares_.empty() && !pod.is_pending) {
-    why_lacks_shares_ =
-        WhyLackShareOf(admission::OnThisNode(node(), PodOn(node().config, known)), node(), state());
+    why_lacks_shares_ = WhyLackShareOf(Managed(known), node(), state());
   }
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
   if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
+  const admission::NodeState before = state();
   if (const Verdict verdict = AskKubelet(known); verdict.outcome != Outcome::kFits) {
     return Error{ErrorCode::kInvalidArgument,
                  name + verdict.refusal->reason + ": " + verdict.refusal->message,
                  "give the pods and the state files of the same node and time"};
+  }
+  const bool is_first = guessed_.empty();
+  guessed_.Add(node(), Managed(known), before, state());
+  if (is_first && !guessed_.empty() && node().topology.kind() != TopologyManagerPolicy::kNone) {
+    notes_.emplace_back(
+        "no state file has what pods are assigned that run: the CPUs, NUMA nodes and devices that "
+        "are shown are one possibility; add the state files for those of the node");
   }
   Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
   return Done{};

@@ -110,8 +110,7 @@ Result<Done> CountOne(const PodJson& status, bool is_infeasible, const std::stri
   return Done{};
 }
 
-}  // namespace
-
+// The node has not done yet what its spec says, or refuses it.
 bool IsResizing(const PodJson& pod) {
   const PodJson& status = MemberOf(pod, "status");
   if (!TextAt(status, "resize").empty()) return true;  // before Kubernetes 1.33
@@ -135,6 +134,27 @@ Result<Done> CountStatus(const PodJson& pod, Pod& counted) {
   }
   if (!counted.pod_level) return Done{};
   return CountOne(MemberOf(pod, "status"), is_infeasible, "status", counted.pod_level->requests);
+}
+
+}  // namespace
+
+bool IsOfApiServer(const PodJson& pod) {
+  return !TextAt(pod, "metadata", "uid").empty() && !TextAt(pod, "status", "phase").empty();
+}
+
+void TakeStatus(const PodJson& pod, PlannedPod& planned) {
+  planned.is_resizing = planned.is_resizing || IsResizing(pod);
+  if (!planned.faults.empty()) return;
+  Pod counted = planned.pod;
+  const Result<Done> done = CountStatus(pod, counted);
+  if (!done.ok()) {
+    planned.faults.push_back(done.error().message);
+  } else if (counted != planned.pod) {
+    // The class of a pod never changes. It follows from the spec.
+    counted.stated_qos = QosOf(planned.pod);
+    planned.pod = std::move(counted);
+    planned.is_resizing = true;
+  }
 }
 
 bool IsRestarting(const PodJson& pod) {

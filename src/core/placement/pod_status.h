@@ -1,8 +1,7 @@
 // What the status of a pod that is bound to a node says about it. Private to the core.
 #pragma once
 
-#include "alignd/base/result.h"
-#include "alignd/pod/pod.h"
+#include "alignd/placement/manifest.h"
 #include "core/json/json_view.h"
 
 namespace alignd::placement {
@@ -12,13 +11,13 @@ namespace alignd::placement {
 // `pod`: a v1 Pod.
 bool IsRestarting(const nlohmann::json& pod);
 
-// Whether the pod is resized in place: the node has not done yet what its spec says, or refuses it.
-bool IsResizing(const nlohmann::json& pod);
+// Whether the API server has the pod: a UID, and a phase.
+bool IsOfApiServer(const nlohmann::json& pod);
 
-// Counts for containers and pod what the scheduler counts while they are resized: the larger one of
-// spec and status, and only the status if the node can never do it.
+// Takes what the status says of a pod that is resized in place. While it is, its containers request
+// what the scheduler counts: the larger one of spec and status, and only the status if the node can
+// never do it. An amount that cannot be read is a fault.
 // Source: k8s.io/component-helpers/resource/helpers.go, PodRequests with UseStatusResources.
-// Errors: kInvalidArgument: an amount in the status that is none.
-Result<Done> CountStatus(const nlohmann::json& pod, Pod& counted);
+void TakeStatus(const nlohmann::json& pod, PlannedPod& planned);
 
 }  // namespace alignd::placement

@@ -14,25 +14,6 @@
 
 namespace alignd::placement {
 
-namespace {
-
-void CountStatusOf(const nlohmann::json& object, BoundPod& bound) {
-  PlannedPod& planned = bound.pod;
-  if (!planned.faults.empty()) return;
-  Pod counted = planned.pod;
-  const Result<Done> done = CountStatus(object, counted);
-  if (!done.ok()) {
-    planned.faults.push_back(done.error().message);
-  } else if (counted != planned.pod) {
-    // The class of a pod never changes. It follows from the spec.
-    counted.stated_qos = QosOf(planned.pod);
-    planned.pod = std::move(counted);
-    bound.is_resizing = true;
-  }
-}
-
-}  // namespace
-
 Result<std::optional<BoundPod>> ReadBoundPod(std::string_view text, const std::string& file) {
   const Result<nlohmann::json> parsed = json::Parse(text);
   if (!parsed.ok()) return parsed.error();
@@ -47,9 +28,10 @@ Result<std::optional<BoundPod>> ReadBoundPod(std::string_view text, const std::s
                  .is_starting = phase == "Pending",
                  .is_ending = !TextAt(*parsed, "metadata", "deletionTimestamp").empty(),
                  .is_restarting = IsRestarting(*parsed),
-                 .is_resizing = IsResizing(*parsed),
+                 .is_resizing = false,
                  .has_started = phase == "Running"};
-  CountStatusOf(*parsed, bound);
+  TakeStatus(*parsed, bound.pod);
+  bound.is_resizing = bound.pod.is_resizing;
   return std::optional(std::move(bound));
 }
 

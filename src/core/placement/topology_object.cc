@@ -1,6 +1,7 @@
 #include "alignd/placement/topology_object.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "alignd/machine/machine.h"
@@ -111,11 +112,53 @@ Result<Done> ReadZones(const View& top, TopologyObject& object) {
   return Done{};
 }
 
+// Objects without attributes of the policy have the older form of it.
+// Source: scheduler-plugins pkg/noderesourcetopology/nodeconfig/topologymanager.go,
+// ToTopologyManagerConfig of topologyPolicies.
+Result<Done> ReadOlderPolicy(const View& top, TopologyObject& object) {
+  const bool has_policy = object.attributes.contains(noderesourcetopology::kPolicyAttribute);
+  const bool has_scope = object.attributes.contains(noderesourcetopology::kScopeAttribute);
+  const Result<std::optional<View>> list = top.Find("topologyPolicies");
+  if (!list.ok()) return list.error();
+  if (!*list || (*list)->value().is_null() || has_policy || has_scope) return Done{};
+  const Result<std::vector<View>> policies = (*list)->Elements();
+  if (!policies.ok()) return policies.error();
+  if (policies->empty()) return Done{};
+  const Result<std::string> name = policies->front().String();
+  if (!name.ok()) return name.error();
+  struct Older {
+    std::string_view name;
+    const char* policy;
+    const char* scope;  // nullptr: it does not say it
+  };
+  constexpr auto kAll = std::to_array<Older>({
+      {"SingleNUMANodePodLevel", "single-numa-node", "pod"},
+      {"SingleNUMANodeContainerLevel", "single-numa-node", "container"},
+      {"RestrictedPodLevel", "restricted", "pod"},
+      {"RestrictedContainerLevel", "restricted", "container"},
+      {"Restricted", "restricted", nullptr},
+      {"BestEffortPodLevel", "best-effort", "pod"},
+      {"BestEffortContainerLevel", "best-effort", "container"},
+      {"BestEffort", "best-effort", nullptr},
+      {"None", "none", nullptr},
+  });
+  const auto* const found = std::ranges::find(kAll, *name, &Older::name);
+  // alignd's own policies have no name in this form, and it has attributes.
+  if (found == kAll.end()) return Done{};
+  object.attributes[noderesourcetopology::kPolicyAttribute] = found->policy;
+  if (found->scope != nullptr) {
+    object.attributes[noderesourcetopology::kScopeAttribute] = found->scope;
+  }
+  return Done{};
+}
+
 // What the object says of the node.
 Result<Done> ReadContents(const View& top, TopologyObject& object) {
   Result<std::map<std::string, std::string>> attributes = ReadAttributes(top);
   if (!attributes.ok()) return attributes.error();
   object.attributes = *std::move(attributes);
+  const Result<Done> older = ReadOlderPolicy(top, object);
+  if (!older.ok()) return older;
   return ReadZones(top, object);
 }
 

@@ -182,6 +182,25 @@ TEST_F(SharesFileTest, ADamagedFileIsRefusedAndStays) {
   EXPECT_TRUE(IsThere());
 }
 
+// Without a file, planning does not know that there are no such containers.
+TEST_F(SharesFileTest, IsToBeWrittenIfItIsMissing) {
+  EXPECT_TRUE(Loaded(node_).empty());
+  cpumanager::CpuState state;
+  ASSERT_TRUE(file_.Load(node_, "", state).ok());
+  EXPECT_TRUE(file_.IsUncertain());
+  EXPECT_FALSE(IsThere());
+  ASSERT_TRUE(file_.Save(node_, {}, kCpu).ok());
+  EXPECT_TRUE(IsThere());
+  EXPECT_FALSE(file_.IsUncertain());
+  ASSERT_TRUE(file_.Load(node_, kCpu.next, state).ok());
+  EXPECT_FALSE(file_.IsUncertain());
+  // Pods cannot ask for it: there is none.
+  const admission::Node other = NodeWhere(false);
+  ASSERT_TRUE(file_.Save(other, {}, kCpu).ok());
+  ASSERT_TRUE(file_.Load(other, "", state).ok());
+  EXPECT_FALSE(file_.IsUncertain());
+}
+
 TEST_F(SharesFileTest, WritesAgainAfterAFailure) {
   ASSERT_TRUE(file_.Save(node_, Entry("old", 1, 1), kCpu).ok());
   for (int index = 0;; ++index) {

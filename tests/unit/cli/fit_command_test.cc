@@ -340,6 +340,10 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
   Put("blank/w.json", "\n");
   Put("running/w1/node.json", NodeText("core:2"));
   Put("running/w1/pods.yaml", "# none\n");
+  Put("partly/w1/node.json", NodeText("core:2"));
+  Put("partly/w1/cpu_manager_state", "");
+  Put("torn/w1/node.json", NodeText("core:2"));
+  Put("torn/w1/device-plugins/kubelet_internal_checkpoint", "");
   Put("misplaced/w1.json", NodeText("core:2"));
   Put("misplaced/config.yaml", kFleetConfig);
   const std::string deep =
@@ -364,6 +368,8 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
            {{"--nodes", "@none"}, "has no node"},
            {{"--nodes", "@blank"}, "blank/w.json: is empty"},
            {{"--nodes", "@running"}, "running/w1/pods.yaml: is empty"},
+           {{"--nodes", "@partly"}, "partly/w1/cpu_manager_state: is empty; copy it"},
+           {{"--nodes", "@torn"}, "device-plugins/kubelet_internal_checkpoint: is empty; copy it"},
            {{"--nodes", "@misplaced"}, "config.yaml: a KubeletConfiguration is no description"},
            {{"--nodes", "@deep.json"}, "deep.json: has more than 100 levels"},
            {{"--nodes", "@deeper.json"}, "deeper.json: has more than 100 levels"},

@@ -202,9 +202,36 @@ TEST_F(SimulateCommand, StartsFromStateFilesAndPodsThatRun) {
   EXPECT_EQ(printed.status, 1) << printed.err;
   EXPECT_NE(printed.out.find("Insufficient cpu: 19 requested, 18 of 39 free"), std::string::npos)
       << printed.out;
+  // As after a copy that broke off: it is not taken for a node without pods.
+  WriteFile("empty/cpu_manager_state", "");
+  printed = OnNode({"--state-dir", "@empty", "@pod.yaml"});
+  EXPECT_EQ(printed.status, 2) << printed.out;
+  EXPECT_NE(printed.err.find("empty/cpu_manager_state: is empty; copy it from the node again"),
+            std::string::npos)
+      << printed.err;
+  printed = OnNode({"--device-checkpoint", "@empty/cpu_manager_state", "@pod.yaml"});
+  EXPECT_EQ(printed.status, 2) << printed.out;
   // Devices, but no checkpoint: nothing is known of the allocated ones.
   printed = OnNode({"--state-dir", "@state", "--device", "a.com/x=1@0", "@pod.yaml"});
   EXPECT_EQ(printed.status, 2) << printed.out;
+}
+
+// The first one has ended that was there before `b`: `b` is on NUMA node 1, which nothing shows.
+TEST_F(SimulateCommand, DoesNotGuessWherePodsRun) {
+  WriteFile("running.yaml", ManifestText("b", "{limits: {cpu: 8, memory: 1Gi}}") + "---\n" +
+                                ManifestText("c", "{limits: {cpu: 8, memory: 1Gi}}"));
+  WriteFile("pod.yaml", ManifestText("q", "{limits: {cpu: 13, memory: 1Gi}}"));
+  Printed printed = OnNode({"--running", "@running.yaml", "@pod.yaml"});
+  EXPECT_EQ(printed.status, 1) << printed.out;
+  EXPECT_NE(printed.out.find("no state file has the CPUs, memory and devices of pod default/b"),
+            std::string::npos)
+      << printed.out;
+  WriteFile("pod.yaml", ManifestText("q", "{limits: {cpu: 12, memory: 1Gi}}"));
+  printed = OnNode({"--running", "@running.yaml", "@pod.yaml"});
+  EXPECT_EQ(printed.status, 0) << printed.out;
+  EXPECT_NE(printed.out.find("note: no state file has what pods are assigned that run"),
+            std::string::npos)
+      << printed.out;
 }
 
 TEST_F(SimulateCommand, PrintsJson) {

@@ -440,6 +440,26 @@ TEST_F(TopologyPublisherTest, AWriteWithoutAnAnswerIsReadAgain) {
   EXPECT_EQ(AvailableInCluster(), "1");
 }
 
+// The page of a proxy, or a list, with status 200, to the first read, a creation and an update.
+TEST_F(TopologyPublisherTest, ASuccessThatIsNoObjectIsAFailureAndRepeated) {
+  answers_ = {{.status = 200, .body = "<html>"},
+              {.status = 0},
+              {.status = 0},
+              {.status = 201, .body = "[1,2]"}};
+  Pass(seconds(20));
+  EXPECT_EQ(AvailableInCluster(), "3");
+  EXPECT_EQ(publisher_.counts().failures, 2U);
+  for (const char* const body : {"[1,2]", "", "\"text\""}) {
+    const uint64_t before = publisher_.counts().failures;
+    Change(TopologyWith(std::string("1") + body));
+    answers_ = {{.status = 200, .body = body}};
+    Pass(seconds(10));
+    EXPECT_EQ(publisher_.counts().failures, before + 1);
+    EXPECT_EQ(AvailableInCluster(), std::string("1") + body);
+  }
+  EXPECT_EQ(publisher_.counts().foreign, 0U);
+}
+
 TEST_F(TopologyPublisherTest, WithoutTheDefinitionItIsTriedOnceAMinute) {
   for (int i = 0; i < 30; ++i) answers_.push_back({.status = 404, .body = "404 page not found"});
   Pass(seconds(150));

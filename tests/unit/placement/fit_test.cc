@@ -107,7 +107,7 @@ TEST(Fit, APodIsBoundToTheNameOfTheNodeObject) {
   FleetNode node = FitNode("directory");
   node.input.object = NodeObject{"worker-1", {}, {}, {}, {}};
   node.input.object->allocatable = {
-      {"cpu", Quantity(19)}, {"memory", Quantity(int64_t{1} << 40)}, {"pods", Quantity(110)}};
+      {"cpu", Quantity(19)}, {"memory", Quantity(int64_t{1} << 36)}, {"pods", Quantity(110)}};
   node.input.object->capacity = {{"cpu", Quantity(20)}};
   PlannedPod bound = Replica("", "bound", "9");
   bound.node_name = "worker-1";
@@ -230,6 +230,34 @@ TEST(Fit, ComparesConfigurations) {
   const auto bad = FitAll({FitNode("a")}, {Replica("", "p", "1")}, options);
   ASSERT_FALSE(bad.ok());
   EXPECT_TRUE(bad.error().message.starts_with("--compare policy=strict: ")) << bad.error().message;
+}
+
+// The Node object has what can be allocated now.
+TEST(Fit, ComparesWithOtherAmountsOfTheNodeObject) {
+  FleetNode node = FitNode("a");
+  FleetNode with_object = node;
+  const int cpus = node.input.description.machine.cpus().Count();
+  with_object.input.object.emplace().name = "a";
+  with_object.input.object->allocatable =
+      Amounts({{"cpu", std::to_string(cpus - 1)}, {"memory", "100Gi"}, {"pods", "110"}});
+  PlannedPod shared = Replica("", "p", "1");
+  shared.pod.containers[0].resources.limits.clear();
+  shared.pod.containers[0].resources.requests["cpu"] = Quantity(cpus - 6);
+  PlannedPod gpu = Replica("", "g", "1");
+  gpu.pod.containers[0].resources.limits["a.com/x"] = Quantity(2);
+  gpu.pod.containers[0].resources.requests["a.com/x"] = Quantity(2);
+  FitOptions options;
+  options.changes = {{"reserved-cpus", "0-5"}, {"reserved-cpus", "0-6"}, {"device", "a.com/x=2@0"}};
+  for (const FleetNode& one : {node, with_object}) {
+    const auto result = FitAll({one}, {shared}, options);
+    ASSERT_TRUE(result.ok()) << result.error().Text();
+    EXPECT_EQ(result->comparisons[0].report.admitted, 1);
+    EXPECT_EQ(result->comparisons[1].report.admitted, 0);
+    const auto with_gpu = FitAll({one}, {gpu}, options);
+    ASSERT_TRUE(with_gpu.ok()) << with_gpu.error().Text();
+    EXPECT_EQ(with_gpu->report.admitted, 0);
+    EXPECT_EQ(with_gpu->comparisons[2].report.admitted, 1);
+  }
 }
 
 TEST(Fit, LeavesOutNodesThatCannotHaveTheConfiguration) {

@@ -121,6 +121,13 @@ TEST(FleetNode, RefusesWhatItCannotBeSureOf) {
   EXPECT_EQ(ErrorOf(FleetNodeText(R"(,"files":{"memory_manager_state":"{}"})")),
             "node w1 has state files, but no cpu_manager_state; add it: without it, what "
             "containers are assigned is not known");
+  for (const char* const name :
+       {"cpu_manager_state", "memory_manager_state", "cpu_shares", "kubelet_internal_checkpoint"}) {
+    EXPECT_EQ(ErrorOf(FleetNodeText(R"(,"files":{")" + std::string(name) + R"(":""})")),
+              "node w1: files." + std::string(name) +
+                  ": is empty; give each file as one text, and leave out those that the node does "
+                  "not have");
+  }
   EXPECT_NE(ErrorOf(FleetNodeText(R"(,"running":[{"kind":"Gang"}])")).find("running[0]"),
             std::string::npos);
   EXPECT_NE(ErrorOf(FleetNodeText(R"(,"config":{"cpuManagerPolicy":"statik"})")), "");

@@ -572,6 +572,34 @@ TEST(Manifest, ObjectsOfTheApiServerMayHaveUnknownFields) {
   EXPECT_EQ(faults(R"({"brandNew":1})", "", ManifestOrigin::kApiServer), 1U);
 }
 
+// As `kubectl get pods -o json` prints them.
+TEST(Manifest, TakesAPodWithAPhaseAsTheApiServerHasIt) {
+  const auto pod = [](const std::string& uid, const std::string& status) {
+    return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p")" + uid +
+           R"(},"spec":{"brandNew":1,"containers":[{"name":"app","image":"i","resources":)"
+           R"({"requests":{"cpu":"3"}}}]},"status":)" +
+           status + "}";
+  };
+  const std::string uid = R"(,"uid":"u")";
+  EXPECT_EQ(FaultsOf(pod("", R"({"phase":"Running"})")).size(), 1U);
+  EXPECT_EQ(FaultsOf(pod(uid, "{}")).size(), 1U);
+  EXPECT_EQ(FaultsOf(pod(uid, R"({"phase":"Running"})")), Texts{});
+  PlannedPod planned = PodsOf({pod(uid, R"({"phase":"Pending"})")}).at(0);
+  EXPECT_TRUE(planned.is_pending);
+  EXPECT_FALSE(planned.is_resizing);
+  planned = PodsOf({pod(uid, R"({"phase":"Running","containerStatuses":[{"name":"app",)"
+                             R"("allocatedResources":{"cpu":"5"},"resources":{"requests":)"
+                             R"({"cpu":"5"}}}]})")})
+                .at(0);
+  EXPECT_TRUE(planned.is_resizing);
+  EXPECT_FALSE(planned.is_pending);
+  EXPECT_EQ(planned.pod.containers[0].resources.requests.at("cpu"), Quantity(5));
+  planned = PodsOf({pod(uid, R"({"phase":"Running","containerStatuses":[{"name":"app",)"
+                             R"("resources":{"requests":{"cpu":"x"}}}]})")})
+                .at(0);
+  EXPECT_EQ(planned.faults.size(), 1U);
+}
+
 TEST(Manifest, SurvivesWrongTypesEverywhere) {
   for (const char* value : {"null", "1", "\"x\"", "[]", "{}", "[1]", "[{}]", "true"}) {
     for (const char* key : {"metadata", "spec", "status"}) {

@@ -52,7 +52,27 @@ TEST(NodeInput, TakesReportedDevices) {
   const scenario::DeviceList& devices = input->description.devices.at("a.com/x");
   ASSERT_EQ(devices.size(), 1U);
   EXPECT_EQ(devices[0].second.numa, std::vector<int64_t>{1});
-  EXPECT_EQ(input->notes.size(), 1U);
+  EXPECT_TRUE(input->owned.empty()) << "the container has no CPUs and devices";
+}
+
+TEST(NodeInput, TakesWhatContainersHave) {
+  const Result<NodeInput> input = ReadNodeInput(
+      NodeText(R"(,"owners":{"containers":[{"key":"A","cpus":"0","devices":{}},)"
+               R"({"key":"B","cpus":"","devices":{"a.com/x":1}}],"devices":[],"devices_left_out":[)"
+               R"({"resource":"a.com/x","numa":1,"devices":6,"free":5},)"
+               R"({"resource":"a.com/y","numa":null,"devices":2,"free":2},)"
+               R"({"resource":"a.com/z","numa":null,"devices":2,"free":0}]})"));
+  ASSERT_TRUE(input.ok()) << input.error().Text();
+  EXPECT_EQ(input->owned, (std::set<std::string>{"a.com/x", "cpu"}));
+  const scenario::DeviceList& devices = input->description.devices.at("a.com/x");
+  ASSERT_EQ(devices.size(), 5U) << "the sixth is not free";
+  EXPECT_EQ(devices[4].second.numa, std::vector<int64_t>{1});
+  ASSERT_EQ(input->unlocated_devices.size(), 1U);
+  EXPECT_TRUE(input->unlocated_devices.at("a.com/y").starts_with("2 free devices on no NUMA node"));
+  EXPECT_EQ(NodeErrorOf(R"(,"owners":{"devices_left_out":[)"
+                        R"({"resource":"a.com/x","numa":1,"devices":9999,"free":9999}]})"),
+            "owners.devices_left_out: has more than 4096 devices");
+  EXPECT_NE(NodeErrorOf(R"(,"owners":{"containers":[{"cpus":3}]})"), "");
 }
 
 TEST(NodeInput, ReadsDevices) {
@@ -117,6 +137,51 @@ TEST(NodeInput, TakesTheIdsOfAllocatedDevices) {
   checkpoint::DeviceCheckpoint more = CheckpointWith("real", 1, {});
   more.allocations[{"other", "app"}]["a.com/x"].devices[1] = {"more"};
   EXPECT_FALSE(AddCheckpointDevices(more, input).ok());
+}
+
+// A checkpoint registers the healthy devices of plugins that are there.
+TEST(NodeInput, TakesNoDeviceForHealthyThatIsNotRegistered) {
+  const auto with = [](const std::string& devices, const checkpoint::DeviceCheckpoint& checkpoint) {
+    NodeInput input = *ReadNodeInput(NodeText(""));
+    EXPECT_TRUE(AddDevices("a.com/x", ParseDevices(devices)->second, input).ok());
+    const Result<Done> added = AddCheckpointDevices(checkpoint, input);
+    EXPECT_TRUE(added.ok()) << added.error().Text();
+    return input;
+  };
+  const auto registering = [](const std::vector<std::string>& ids) {
+    checkpoint::DeviceCheckpoint checkpoint;
+    checkpoint.registered["a.com/x"] = ids;
+    return checkpoint;
+  };
+  EXPECT_TRUE(with("a.com/x=2@0", registering({"r", "s"})).unlocated_devices.empty());
+  EXPECT_EQ(with("a.com/x=3@0", registering({"r", "s"})).unlocated_devices.at("a.com/x"),
+            "the kubelet's checkpoint has 2 healthy ones, and 3 are described; which devices are "
+            "unhealthy is not known; describe the healthy devices only");
+  for (const auto& checkpoint : {registering({}), checkpoint::DeviceCheckpoint{}}) {
+    EXPECT_TRUE(with("a.com/x=1@0", checkpoint).unlocated_devices.contains("a.com/x"));
+  }
+  // One that is allocated and not registered takes the place of no healthy one.
+  NodeInput input = with("a.com/x=2@0", CheckpointWith("gone", 0, {"r", "s"}));
+  EXPECT_TRUE(input.unlocated_devices.empty());
+  const auto healthy_in = [](const NodeInput& node) {
+    std::map<std::string, bool> healthy;
+    for (const auto& [id, device] : node.description.devices.at("a.com/x")) {
+      healthy[id] = device.healthy;
+    }
+    return healthy;
+  };
+  EXPECT_EQ(healthy_in(input),
+            (std::map<std::string, bool>{{"gone", false}, {"x-0", true}, {"x-1", true}}));
+  // Described with it, it is one of these.
+  input = with("a.com/x=3@0", CheckpointWith("gone", 0, {"r", "s"}));
+  EXPECT_TRUE(input.unlocated_devices.empty());
+  EXPECT_EQ(healthy_in(input),
+            (std::map<std::string, bool>{{"gone", false}, {"x-1", true}, {"x-2", true}}));
+  // Ids of the node itself say which one it is.
+  input = *ReadNodeInput(NodeText(R"(,"devices":{"a.com/x":[{"id":"r"},{"id":"s"}]})"));
+  ASSERT_TRUE(AddCheckpointDevices(registering({"s"}), input).ok());
+  EXPECT_TRUE(input.unlocated_devices.empty());
+  EXPECT_EQ(healthy_in(input), (std::map<std::string, bool>{{"r", false}, {"s", true}}));
 }
 
 TEST(NodeInput, ReplacesGeneratedIdsThatTheCheckpointHasElsewhere) {

@@ -200,6 +200,34 @@ TEST(PlannedNode, TakesAllocatableFromTheNodeObject) {
   EXPECT_FALSE(PlannedNode::Make(input, PlanConfig(), 110, {}).ok());
 }
 
+// 40 CPUs and 128 GiB; what a kubelet reports as memory may differ a little.
+TEST(PlannedNode, RefusesTheNodeObjectOfAnotherMachine) {
+  const auto error_with = [](const char* list, const std::string& name, const std::string& amount) {
+    NodeInput input = PlanInput();
+    input.object = PlanObject();
+    NodeObject& object = *input.object;
+    const ResourceList amounts = Amounts({{name, amount}});
+    ResourceList& changed = std::string(list) == "capacity" ? object.capacity : object.allocatable;
+    changed[name] = amounts.at(name);
+    const Result<PlannedNode> node = PlannedNode::Make(input, PlanConfig(), 110, {});
+    return node.ok() ? std::string() : node.error().message;
+  };
+  EXPECT_EQ(error_with("capacity", "memory", "128Gi"), "");
+  EXPECT_EQ(error_with("capacity", "memory", "125Gi"), "");
+  EXPECT_EQ(error_with("capacity", "memory", "256Gi"),
+            "Node worker has a memory capacity of 256Gi, and the machine has 128Gi of memory");
+  EXPECT_NE(error_with("capacity", "memory", "64Gi"), "");
+  EXPECT_EQ(error_with("capacity", "memory", "32Gi"),
+            "Node worker has 64Gi of memory allocatable, and a capacity of 32Gi");
+  EXPECT_EQ(error_with("allocatable", "memory", "192Gi"),
+            "Node worker has 192Gi of memory allocatable, and the machine has 128Gi of memory");
+  EXPECT_EQ(error_with("allocatable", "cpu", "200"),
+            "Node worker has 200 CPUs allocatable, and the machine has 40");
+  EXPECT_EQ(error_with("allocatable", "hugepages-1Gi", "0"), "");
+  EXPECT_EQ(error_with("allocatable", "hugepages-1Gi", "8Gi"),
+            "Node worker has 8Gi of hugepages-1Gi allocatable, and the machine has 0 bytes");
+}
+
 // The number of devices that a Node object has.
 TEST(PlannedNode, ComparesTheDevicesOfTheNodeObject) {
   const PlannedPod pod =
@@ -361,6 +389,122 @@ TEST(PlannedNode, CountsPodsThatRun) {
   EXPECT_EQ(TextOf(node.Place(Shared("b", "9"))),
             "refused by scheduler: Insufficient cpu: 9 requested, 8500m of 39 free");
   EXPECT_FALSE(node.AddRunning(Requesting("c", {{"cpu", "30"}, {"memory", "1Gi"}})).ok());
+}
+
+// 19 and 20 CPUs can be assigned. Both pods that run can be on one NUMA node, or one on each.
+TEST(PlannedNode, LeavesOpenWhatDependsOnWhereRunningPodsAre) {
+  const auto beside_two = [](const KubeletConfig& config) {
+    PlannedNode node = MakePlanned(PlanInput(), config);
+    for (const char* const name : {"a", "b"}) {
+      EXPECT_TRUE(node.AddRunning(Requesting(name, {{"cpu", "8"}, {"memory", "1Gi"}})).ok());
+    }
+    return node;
+  };
+  const auto asking = [](int cpus) {
+    return Requesting("x", {{"cpu", std::to_string(cpus)}, {"memory", "1Gi"}});
+  };
+  for (const TopologyManagerPolicy policy :
+       {TopologyManagerPolicy::kSingleNumaNode, TopologyManagerPolicy::kRestricted}) {
+    KubeletConfig config = PlanConfig();
+    config.topology_manager_policy = policy;
+    PlannedNode node = beside_two(config);
+    ASSERT_EQ(node.notes().size(), 1U);
+    EXPECT_TRUE(node.notes()[0].starts_with("no state file has what pods are assigned that run"));
+    EXPECT_EQ(TextOf(node.Ask(asking(12))), "fits");
+    EXPECT_EQ(TextOf(node.Ask(Shared("x", "20"))), "fits");
+    EXPECT_EQ(TextOf(node.Ask(asking(13))),
+              "undecided by kubelet: no state file has the CPUs, memory and devices of pod "
+              "default/a, and whether this pod fits depends on the NUMA nodes that they are on; "
+              "add the state files of the node (--state-dir)");
+    EXPECT_EQ(node.Ask(asking(20)).outcome, Outcome::kUndecided);
+    // No NUMA node has them, and with restricted they are on both in any case.
+    EXPECT_EQ(node.Ask(asking(21)).outcome,
+              policy == TopologyManagerPolicy::kRestricted ? Outcome::kFits : Outcome::kRefused);
+    EXPECT_EQ(node.Ask(asking(24)).stage, Stage::kScheduler);
+    // A pod that fits in any case can be on either NUMA node, too.
+    ASSERT_EQ(TextOf(node.Place(asking(3))), "fits");
+    PlannedPod next = asking(12);
+    next.pod.uid = next.pod.name = "y";
+    EXPECT_EQ(node.Ask(next).outcome, Outcome::kUndecided);
+    // An undecided pod can have taken what the next one needs.
+    ASSERT_EQ(node.Place(next).outcome, Outcome::kUndecided);
+    next = asking(1);
+    next.pod.uid = next.pod.name = "z";
+    EXPECT_EQ(node.Ask(next).outcome, Outcome::kUndecided);
+  }
+  for (const TopologyManagerPolicy policy :
+       {TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort}) {
+    KubeletConfig config = PlanConfig();
+    config.topology_manager_policy = policy;
+    EXPECT_EQ(TextOf(beside_two(config).Ask(asking(20))), "fits");
+  }
+}
+
+TEST(PlannedNode, KnowsWhatIsLeftWhereverAPodIs) {
+  PlannedNode node = MakePlanned(WithGpus("nvidia.com/gpu=4@0,4@1"));
+  const auto asking = [](const std::string& name, const std::string& gpus) {
+    return Requesting(name, {{"cpu", "2"}, {"memory", "1Gi"}, {"nvidia.com/gpu", gpus}});
+  };
+  ASSERT_TRUE(node.AddRunning(asking("a", "4")).ok());
+  // The GPUs of the other NUMA node are free.
+  EXPECT_EQ(TextOf(node.Place(asking("b", "4"))), "fits");
+  EXPECT_EQ(node.Ask(asking("c", "1")).stage, Stage::kScheduler);
+  // Two pods with three GPUs can be on two NUMA nodes only.
+  node = MakePlanned(WithGpus("nvidia.com/gpu=4@0,4@1"));
+  for (const char* const name : {"a", "b"}) ASSERT_TRUE(node.AddRunning(asking(name, "3")).ok());
+  EXPECT_EQ(TextOf(node.Ask(asking("c", "1"))), "fits");
+  EXPECT_EQ(node.Ask(asking("c", "2")).outcome, Outcome::kRefused);
+  // One NUMA node is no question, and neither are devices on none.
+  NodeInput one = {{MakeMachine("socket:1 numa:1 core:20"), {}, {}}, std::nullopt, {}, {}, {}};
+  node = MakePlanned(one);
+  ASSERT_TRUE(node.AddRunning(Requesting("a", {{"cpu", "8"}, {"memory", "1Gi"}})).ok());
+  EXPECT_EQ(TextOf(node.Ask(Requesting("b", {{"cpu", "11"}, {"memory", "1Gi"}}))), "fits");
+  EXPECT_TRUE(node.notes().empty());
+}
+
+TEST(PlannedNode, LeavesOpenWhatAPodHasThatIsResized) {
+  PlannedNode node = MakePlanned(PlanInput());
+  PlannedPod shared = Shared("a", "5");
+  shared.is_resizing = true;
+  ASSERT_TRUE(node.AddRunning(shared).ok());
+  EXPECT_EQ(TextOf(node.Ask(Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}}))), "fits");
+  PlannedPod waiting = Shared("w", "30");
+  waiting.is_pending = true;
+  ASSERT_TRUE(node.AddRunning(waiting).ok());
+  EXPECT_EQ(node.requested().pods(), 1);
+  PlannedPod resized = Requesting("b", {{"cpu", "5"}, {"memory", "1Gi"}});
+  resized.is_resizing = true;
+  ASSERT_TRUE(node.AddRunning(resized).ok());
+  EXPECT_EQ(node.Ask(Requesting("x", {{"cpu", "4"}, {"memory", "1Gi"}})).outcome,
+            Outcome::kUndecided);
+  EXPECT_EQ(TextOf(node.Ask(Shared("y", "30"))),
+            "refused by scheduler: Insufficient cpu: 30 requested, 29 of 39 free");
+  // A state file has what it is assigned.
+  const NodeInput input = PlanInput();
+  node = MakePlanned(input, PlanConfig(), 110,
+                     FilesWith(input, {AppPod("b", {{"cpu", "5"}, {"memory", "1Gi"}})}));
+  ASSERT_TRUE(node.AddRunning(resized).ok());
+  EXPECT_EQ(TextOf(node.Ask(Requesting("x", {{"cpu", "20"}, {"memory", "1Gi"}}))), "fits");
+}
+
+// The description says that containers have CPUs, and a state file which ones.
+TEST(PlannedNode, LeavesOpenWhatContainersHadWhenTheNodeWasDescribed) {
+  NodeInput input = WithGpus("nvidia.com/gpu=2@0,2@1");
+  input.owned = {"cpu", "nvidia.com/gpu"};
+  const PlannedPod cpus = Requesting("x", {{"cpu", "1"}, {"memory", "1Gi"}});
+  PlannedPod gpu = Requesting("y", {{"nvidia.com/gpu", "1"}});
+  PlannedNode node = MakePlanned(input);
+  EXPECT_EQ(TextOf(node.Ask(cpus)),
+            "undecided by scheduler: cpu: containers had some when the description of the node was "
+            "made, and no state file has which; add the state files (--state-dir)");
+  EXPECT_EQ(node.Ask(gpu).outcome, Outcome::kUndecided);
+  EXPECT_EQ(TextOf(node.Ask(Shared("z", "1"))), "fits");
+  input.owned = {"nvidia.com/gpu"};
+  EXPECT_EQ(TextOf(MakePlanned(input).Ask(cpus)), "fits");
+  input.owned = {"cpu", "nvidia.com/gpu"};
+  node = MakePlanned(input, PlanConfig(), 110, FilesWith(input, {}));
+  EXPECT_EQ(TextOf(node.Ask(cpus)), "fits");
+  EXPECT_EQ(TextOf(node.Ask(gpu)), "fits");
 }
 
 // State files do not have the NUMA nodes whose CPUs they share: `a` and `b` can be on one, with

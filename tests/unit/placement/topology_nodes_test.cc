@@ -250,6 +250,35 @@ TEST(TopologyNodes, RefusesObjectsThatCannotBe) {
   }
 }
 
+// The deprecated form of the policy, in place of attributes.
+TEST(TopologyNodes, ComparesTheOlderFormOfThePolicy) {
+  const auto answer_with = [](const std::string& name) {
+    Json object = ForeignObject();
+    object["attributes"] = Json::array();
+    object["topologyPolicies"] = Json::array({name, "BestEffort"});
+    SetFingerprint({"a"}, object);
+    return ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), BoundJson("a")}),
+                        {{"cpu", "1"}, {"memory", "1Gi"}});
+  };
+  EXPECT_EQ(answer_with("SingleNUMANodeContainerLevel"), "fits");
+  EXPECT_EQ(answer_with("Unnamed"), "fits");
+  for (const char* const policy :
+       {"None", "BestEffort", "BestEffortPodLevel", "BestEffortContainerLevel", "Restricted",
+        "RestrictedPodLevel", "RestrictedContainerLevel"}) {
+    EXPECT_TRUE(HasPart(answer_with(policy), "attribute topologyManagerPolicy is \"")) << policy;
+  }
+  EXPECT_TRUE(HasPart(answer_with("SingleNUMANodePodLevel"),
+                      "attribute topologyManagerScope is \"pod\", and the KubeletConfiguration has "
+                      "topologyManagerScope \"container\""));
+  // Attributes say more.
+  Json object = ForeignObject();
+  object["topologyPolicies"] = Json::array({"None"});
+  SetFingerprint({"a"}, object);
+  EXPECT_EQ(ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), BoundJson("a")}),
+                         {{"cpu", "1"}, {"memory", "1Gi"}}),
+            "fits");
+}
+
 TEST(TopologyNodes, RefusesAttributesOfAligndThatCannotBe) {
   struct Case {
     std::string name;

@@ -1,0 +1,375 @@
+#include "alignd/placement/guessed_places.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "alignd/admission/assignment.h"
+#include "alignd/admission/own_policy.h"
+#include "alignd/cpumanager/node_shares.h"
+#include "alignd/pod/resource_name.h"
+#include "core/admission/own_numa.h"
+#include "core/memorymanager/memory_request.h"
+#include "core/placement/cpu_numbers.h"
+#include "core/placement/numa_search.h"
+#include "core/pod/exclusive_cpu_count.h"
+
+namespace alignd::placement {
+namespace {
+
+using admission::Node;
+using admission::NodeState;
+using memorymanager::IsMemoryType;
+
+constexpr char kCpuName[] = "cpu";
+
+bool HasMemory(const std::vector<NumaAmounts>& parts) {
+  return std::ranges::any_of(parts, [](const NumaAmounts& part) {
+    return std::ranges::any_of(part, [](const auto& one) { return IsMemoryType(one.first); });
+  });
+}
+
+// Whether other rules than the NUMA nodes with enough of all decide where pods are.
+bool HasOtherRules(const Node& node) {
+  return node.config.compatibility == Compatibility::k1_20 ||
+         (node.cpu && node.cpu->options.align_by_socket) ||
+         node.config.numa_allocate_strategy == NumaAllocateStrategy::kAllNodes;
+}
+
+// Whether the policy admits a pod only on one NUMA node, if one can have all of it.
+bool KeepsOnOneNode(const Node& node, const topologymanager::Policy& policy) {
+  if (HasOtherRules(node)) return false;
+  if (policy.kind() == TopologyManagerPolicy::kSingleNumaNode) return true;
+  return policy.kind() == TopologyManagerPolicy::kRestricted;
+}
+
+bool HasOneHint(const topologymanager::Policy& policy) {
+  return policy.kind() != TopologyManagerPolicy::kNone &&
+         policy.scope() == TopologyManagerScope::kPod;
+}
+
+// Where init containers have some of it, what later containers reuse depends on where it is.
+bool ReusesOfInit(const Pod& pod, const std::function<bool(const Container&)>& has_some) {
+  return std::ranges::any_of(pod.containers, [&has_some](const Container& one) {
+    return one.kind == ContainerKind::kInit && has_some(one);
+  });
+}
+
+// With full-pcpus-only, how many whole cores are free does not depend on where pods are, unless a
+// core is reserved in part.
+bool HasPartOfCore(const Node& node) {
+  return node.cpu->options.full_pcpus_only &&
+         std::ranges::any_of(node.machine.cores(), [&node](const CpuGroup& core) {
+           const int reserved = core.cpus.CountCommon(node.cpu->reserved);
+           return reserved > 0 && reserved < core.cpus.Count();
+         });
+}
+
+NumaAmounts SumOf(const std::vector<NumaAmounts>& all) {
+  NumaAmounts sum;
+  for (const NumaAmounts& amounts : all) {
+    for (const auto& [resource, amount] : amounts) sum[resource] += amount;
+  }
+  return sum;
+}
+
+// Without topology policy, of parts with memory only. The NUMA nodes are in groups, each of one or
+// more, whatever is assigned: if a part is not more than the mean of what is free, a group has it.
+bool AreInAnyGroups(const std::vector<NumaAmounts>& parts, NumaAmounts free, int numa_nodes) {
+  constexpr char kMemory[] = "memory";
+  for (const NumaAmounts& part : parts) {
+    const auto wanted = part.find(kMemory);
+    if (part.size() != 1 || wanted == part.end()) return false;
+    if (wanted->second > free[kMemory] / numa_nodes) return false;
+    free[kMemory] -= wanted->second;
+  }
+  return true;
+}
+
+AmountRow RowOf(const NumaAmounts& amounts, const std::vector<std::string>& resources) {
+  AmountRow row(resources.size());
+  for (size_t i = 0; i < resources.size(); ++i) {
+    const auto found = amounts.find(resources[i]);
+    if (found != amounts.end()) row[i] = found->second;
+  }
+  return row;
+}
+
+}  // namespace
+
+void GuessedPlaces::SetFree(const Node& node, const NodeState& state) {
+  const Machine& machine = node.machine;
+  const auto count = static_cast<size_t>(machine.numa_count());
+  if (node.cpu) {
+    const CpuSet free = state.cpu.default_set - node.cpu->reserved -
+                        cpumanager::HeldBack(machine, *node.cpu, state.cpu);
+    for (const CpuGroup& numa : machine.numa_groups()) {
+      free_[kCpuName].push_back(free.CountCommon(numa.cpus));
+      capacity_[kCpuName].push_back(numa.cpus.Count());
+    }
+  }
+  for (const auto& [resource, known] : state.devices.resources) {
+    const auto is_nowhere = [](const auto& one) { return one.second.numa.empty(); };
+    if (std::ranges::all_of(known.devices, is_nowhere)) continue;
+    std::vector<int64_t> free(count);
+    std::vector<int64_t> all(count);
+    const std::set<std::string> allocated = state.devices.AllocatedIds(resource);
+    for (const auto& [id, device] : known.devices) {
+      const auto position =
+          device.numa.size() == 1 ? machine.NumaPosition(device.numa[0]) : std::nullopt;
+      if (!position) {
+        loose_.insert(resource);
+        continue;
+      }
+      ++all[static_cast<size_t>(*position)];
+      if (device.healthy && !allocated.contains(id)) ++free[static_cast<size_t>(*position)];
+    }
+    free_[resource] = std::move(free);
+    capacity_[resource] = std::move(all);
+  }
+  if (!node.memory) return;
+  for (const auto& [id, numa] : state.memory.machine) {
+    const auto position = static_cast<size_t>(machine.NumaPosition(id).value_or(0));
+    has_groups_ = has_groups_ || numa.cells.size() > 1;
+    for (const auto& [type, table] : numa.tables) {
+      auto& free = free_[type];
+      auto& all = capacity_[type];
+      free.resize(count);
+      all.resize(count);
+      free[position] = static_cast<int64_t>(std::min<uint64_t>(table.free, INT64_MAX / 4));
+      all[position] = static_cast<int64_t>(std::min<uint64_t>(table.allocatable, INT64_MAX / 4));
+    }
+  }
+}
+
+bool GuessedPlaces::Spans(const std::string& resource, int64_t amount) const {
+  const auto found = capacity_.find(resource);
+  return found != capacity_.end() && std::ranges::max(found->second) < amount;
+}
+
+bool GuessedPlaces::IsOnOneNode(const NumaAmounts& amounts) const {
+  return std::ranges::none_of(amounts,
+                              [this](const auto& one) { return Spans(one.first, one.second); });
+}
+
+void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& before,
+                        const NodeState& after) {
+  if (node.machine.numa_count() < 2) return;
+  std::vector<Item> items;
+  const bool has_init = std::ranges::any_of(
+      pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
+  for (const Container& container : pod.containers) {
+    const ContainerKey key{pod.uid, container.name};
+    Item item;
+    const CpuSet* const cpus = after.cpu.Find(key);
+    if (cpus != nullptr && before.cpu.Find(key) == nullptr) item.amounts[kCpuName] = cpus->Count();
+    const auto devices = after.devices.allocations.find(key);
+    if (devices != after.devices.allocations.end()) {
+      for (const auto& [resource, allocation] : devices->second) {
+        if (before.devices.Find(key, resource) != nullptr) continue;
+        item.amounts[resource] = static_cast<int64_t>(allocation.Ids().size());
+      }
+    }
+    const std::vector<memorymanager::Block>* const blocks = after.memory.Find(key);
+    if (blocks != nullptr && before.memory.Find(key) == nullptr) {
+      for (const memorymanager::Block& block : *blocks) {
+        item.amounts[block.type] +=
+            static_cast<int64_t>(std::min<uint64_t>(block.size, INT64_MAX / 4));
+        item.is_split = item.is_split || block.numa_affinity.size() > 1;
+      }
+    }
+    // With init containers, all of the pod: what is reused of theirs depends on where it is.
+    item.is_bounded = pod.pod_level_managers != PodLevelManagers::kPod;
+    item.is_unclear = has_init || !item.is_bounded;
+    if (after.cpu.shares.contains(key) && !before.cpu.shares.contains(key)) {
+      item.amounts.try_emplace(kCpuName, 0);
+      item.is_bounded = false;
+      item.is_unclear = true;
+    }
+    if (!item.amounts.empty()) items.push_back(std::move(item));
+  }
+  if (items.empty()) return;
+  if (items_.empty()) {
+    SetFree(node, before);
+    first_ = pod.name_space + "/" + pod.name;
+  }
+  const topologymanager::Policy& policy = admission::TopologyOf(node, pod);
+  if (HasOneHint(policy)) {
+    Item whole;
+    for (const Item& item : items) {
+      for (const auto& [resource, amount] : item.amounts) whole.amounts[resource] += amount;
+      whole.is_split = whole.is_split || item.is_split;
+      whole.is_unclear = whole.is_unclear || item.is_unclear;
+      whole.is_bounded = whole.is_bounded && item.is_bounded;
+    }
+    items = {std::move(whole)};
+  }
+  for (Item& item : items) {
+    item.is_split = item.is_split || !KeepsOnOneNode(node, policy) || !IsOnOneNode(item.amounts);
+    items_.push_back(std::move(item));
+  }
+}
+
+NumaAmounts GuessedPlaces::PartOf(const Node& node, const Pod& pod,
+                                  const Container& container) const {
+  NumaAmounts part;
+  const auto add = [&part](const std::string& resource, int64_t amount) {
+    if (amount > 0) part[resource] = amount;
+  };
+  if (node.cpu) add(kCpuName, ExclusiveCpuCount(pod, container));
+  for (const auto& [name, amount] : container.resources.limits) {
+    if (MayBeDevice(name) && capacity_.contains(name)) add(name, amount.Value());
+  }
+  if (!admission::RequestsMemory(node, pod, container)) return part;
+  for (const auto& [name, amount] : container.resources.requests) {
+    if (IsMemoryType(name)) add(name, amount.Value());
+  }
+  return part;
+}
+
+std::vector<NumaAmounts> GuessedPlaces::PartsOf(const Node& node, const Pod& pod) const {
+  std::vector<NumaAmounts> parts;
+  for (const Container& container : pod.containers) {
+    NumaAmounts part = PartOf(node, pod, container);
+    if (!part.empty()) parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::vector<GuessedPlaces::Item> GuessedPlaces::ItemsWith(
+    const std::vector<NumaAmounts>& parts) const {
+  const NumaAmounts wanted = SumOf(parts);
+  std::vector<Item> items;
+  for (const Item& item : items_) {
+    const bool matters = std::ranges::any_of(
+        item.amounts, [&wanted](const auto& one) { return wanted.contains(one.first); });
+    if (matters) items.push_back(item);
+  }
+  return items;
+}
+
+bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
+                                    const std::vector<NumaAmounts>& parts) const {
+  const TopologyManagerPolicy kind = admission::TopologyOf(node, pod).kind();
+  if (kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort) {
+    return false;
+  }
+  if (HasMemory(parts) || (node.cpu && HasPartOfCore(node))) return false;
+  const std::vector<Item> items = ItemsWith(parts);
+  const bool reuses =
+      ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
+  if (!reuses && std::ranges::none_of(items, &Item::is_unclear)) return true;
+  if (!std::ranges::all_of(items, &Item::is_bounded)) return false;
+  // Enough even if nothing is reused.
+  NumaAmounts needed = SumOf(parts);
+  for (const Item& item : items) {
+    for (const auto& [resource, amount] : item.amounts) {
+      if (needed.contains(resource)) needed[resource] += amount;
+    }
+  }
+  return std::ranges::all_of(needed, [this](const auto& one) {
+    const auto free = free_.find(one.first);
+    return free != free_.end() && !loose_.contains(one.first) &&
+           std::accumulate(free->second.begin(), free->second.end(), int64_t{0}) >= one.second;
+  });
+}
+
+// Of a pod for which NUMA nodes matter.
+bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<NumaAmounts> parts,
+                              const admission::Admission& decided) const {
+  const topologymanager::Policy& policy = admission::TopologyOf(node, pod);
+  const bool keeps_on_one = KeepsOnOneNode(node, policy);
+  if (ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); })) {
+    return true;
+  }
+  // Not even sums are known.
+  if (!std::ranges::none_of(ItemsWith(parts), &Item::is_unclear)) return true;
+  if (policy.kind() == TopologyManagerPolicy::kNone) {  // only memory is on certain NUMA nodes
+    for (NumaAmounts& part : parts) {
+      std::erase_if(part, [](const auto& one) { return !IsMemoryType(one.first); });
+    }
+    std::erase_if(parts, [](const NumaAmounts& part) { return part.empty(); });
+    NumaAmounts free;
+    for (const auto& [resource, of_numa] : free_) {
+      free[resource] = std::accumulate(of_numa.begin(), of_numa.end(), int64_t{0});
+    }
+    for (const Item& item : items_) {
+      if (item.is_unclear) return true;
+      for (const auto& [resource, amount] : item.amounts) free[resource] -= amount;
+    }
+    if (AreInAnyGroups(parts, free, node.machine.numa_count())) return false;
+  }
+  if (HasOneHint(policy)) parts = {SumOf(parts)};
+  const bool is_restricted = policy.kind() == TopologyManagerPolicy::kRestricted;
+  if (is_restricted && parts.size() == 1 && node.machine.numa_count() == 2) {
+    // What needs both NUMA nodes is there if the sum is.
+    std::erase_if(parts[0], [this](const auto& one) {
+      return !IsMemoryType(one.first) && Spans(one.first, one.second);
+    });
+    if (parts[0].empty()) return false;
+  }
+  const std::vector<Item> items = ItemsWith(parts);
+  if (items.empty()) return false;
+  const bool is_known = !(has_groups_ && HasMemory(parts)) && !(node.cpu && HasPartOfCore(node)) &&
+                        !HasOtherRules(node) &&
+                        std::ranges::none_of(SumOf(parts), [this](const auto& one) {
+                          return loose_.contains(one.first);
+                        });
+  if (!is_known) return true;
+  const bool fits = decided.admitted();
+  if (!keeps_on_one && !fits) return true;
+  const bool spans =
+      !std::ranges::all_of(parts, [this](const auto& one) { return IsOnOneNode(one); });
+  if (spans && policy.kind() != TopologyManagerPolicy::kSingleNumaNode) return true;
+  NumaQuestion question;
+  std::vector<std::string> resources;
+  for (const auto& [resource, free] : free_) resources.push_back(resource);
+  for (size_t numa = 0; numa < static_cast<size_t>(node.machine.numa_count()); ++numa) {
+    AmountRow& row = question.free.emplace_back();
+    for (const auto& [resource, free] : free_) row.push_back(free[numa]);
+  }
+  question.split = AmountRow(resources.size());
+  for (const Item& item : items) {
+    AmountRow row = RowOf(item.amounts, resources);
+    if (!item.is_split) {
+      question.items.push_back(std::move(row));
+      continue;
+    }
+    // Memory of several NUMA nodes keeps others from these nodes.
+    const bool has_memory = HasMemory({item.amounts});
+    if (has_memory && HasMemory(parts)) return true;
+    for (size_t i = 0; i < row.size(); ++i) question.split[i] += row[i];
+  }
+  for (const NumaAmounts& part : parts) question.parts.push_back(RowOf(part, resources));
+  return fits ? CanFindNone(question) : CanFindAll(question);
+}
+
+std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
+                                   const admission::Admission& decided) const {
+  if (items_.empty()) return {};
+  const std::vector<NumaAmounts> parts = PartsOf(node, pod);
+  const std::vector<Item> items = ItemsWith(parts);
+  // Other refusals follow from sums, or were there before a manager was asked.
+  const bool is_by_place =
+      decided.admitted() ||
+      (decided.refused_at && (decided.refused_at->by == admission::RefusedBy::kTopology ||
+                              decided.refused_at->by == admission::RefusedBy::kMemory ||
+                              !std::ranges::none_of(items, &Item::is_unclear)));
+  if (!is_by_place) return {};
+  const bool depends_on_more = (node.cpu && NeedsCpuNumbers(node, pod)) ||
+                               admission::IsKeptApart(node, pod) ||
+                               std::ranges::any_of(pod.containers, [&](const Container& one) {
+                                 return admission::AsksForOneNode(node, pod, one);
+                               });
+  const bool is_open =
+      depends_on_more ||
+      (!items.empty() &&
+       (pod.pod_level_managers == PodLevelManagers::kPod ||
+        (!IsDecidedBySums(node, pod, parts) && DependsOn(node, pod, parts, decided))));
+  if (!is_open) return {};
+  return "no state file has the CPUs, memory and devices of pod " + first_ +
+         ", and whether this pod fits depends on the NUMA nodes that they are on";
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,90 @@
+// Why a node cannot decide about a pod.
+#include <algorithm>
+#include <utility>
+
+#include "alignd/admission/assignment.h"
+#include "alignd/admission/pod_level.h"
+#include "alignd/placement/planned_node.h"
+#include "alignd/pod/resource_name.h"
+
+namespace alignd::placement {
+
+std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) const {
+  std::vector<std::string> unknown;
+  for (const auto& [name, amount] : requests) {
+    if (amount.IsZero()) continue;
+    if (allocatable_.unknown.contains(name)) {
+      unknown.push_back(name +
+                        ": the description of the node does not have it; add the Node "
+                        "object with --node");
+    }
+    const auto unlocated = input_->unlocated_devices.find(name);
+    if (unlocated != input_->unlocated_devices.end()) {
+      unknown.push_back(name + ": " + unlocated->second);
+    }
+  }
+  return unknown;
+}
+
+std::string PlannedNode::UnknownShares(const PlannedPod& pod) const {
+  if (why_lacks_shares_.empty()) return {};
+  const Pod managed = Managed(pod);
+  const bool takes_cpus = std::ranges::any_of(managed.containers, [&](const Container& one) {
+    return admission::RequestsCpus(node(), managed, one) ||
+           admission::AsksForOneNode(node(), managed, one);
+  });
+  if (!takes_cpus) return {};
+  return "podPolicies or namespacePolicies of the node has sharedNUMANode or shared-cpus, and " +
+         why_lacks_shares_ + " alignd on that node (alignctl why-not), or leave the files out";
+}
+
+std::vector<std::string> PlannedNode::OwnedByOthers(const PlannedPod& pod) const {
+  if (unlisted_owned_.empty()) return {};
+  const Pod managed = Managed(pod);
+  std::set<std::string> needed;
+  for (const Container& one : managed.containers) {
+    if (admission::RequestsCpus(node(), managed, one) ||
+        admission::AsksForOneNode(node(), managed, one)) {
+      needed.insert("cpu");
+    }
+    if (admission::RequestsMemory(node(), managed, one)) needed.insert("memory");
+    for (const auto& [name, amount] : one.resources.limits) {
+      if (MayBeDevice(name) && !amount.IsZero()) needed.insert(name);
+    }
+  }
+  std::vector<std::string> reasons;
+  for (const std::string& resource : needed) {
+    if (!unlisted_owned_.contains(resource)) continue;
+    reasons.push_back(resource +
+                      ": containers had some when the description of the node was made, and no "
+                      "state file has which; add the state files (--state-dir)");
+  }
+  return reasons;
+}
+
+std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {
+  for (const auto& [other, name] : undecided_) {
+    if (other == uid) continue;
+    return {"pod " + name +
+            " before it cannot be decided, and what that pod takes is not known; plan this pod "
+            "without that one"};
+  }
+  return {};
+}
+
+std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
+                                                      const ResourceList& requests) const {
+  if (!input_->unusable.empty()) return {input_->unusable};
+  std::vector<std::string> reasons = pod.undecided;
+  if (!pod.annotation_conflict.empty()) reasons.push_back(pod.annotation_conflict);
+  for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
+  for (std::string& reason : OwnedByOthers(pod)) reasons.push_back(std::move(reason));
+  std::string unknown = UnknownShares(pod);
+  if (!unknown.empty()) reasons.push_back(std::move(unknown));
+  if (!input_->object_view) return reasons;
+  unknown = UndecidedBy(*input_->object_view, node(), state(), Managed(pod));
+  if (!unknown.empty()) reasons.push_back(std::move(unknown));
+  return reasons;
+}
+
+}  // namespace alignd::placement

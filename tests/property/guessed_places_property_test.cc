@@ -1,0 +1,182 @@
+// Random nodes on which pods have come and gone, known without state files: what is answered about
+// a pod is what the node itself decides, or left open.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/placement/fleet_node.h"
+#include "alignd/scenario/simulation.h"
+#include "core/crowded_node.h"
+#include "core/placement/numa_search.h"
+#include "core/random_fleet.h"
+#include "core/random_planned.h"
+
+namespace alignd::placement {
+namespace {
+
+// Half of them fit on a NUMA node together with others, so that it matters where they are.
+PlannedPod SmallPod(const std::string& uid, const Machine& machine, Random& random) {
+  if (random.OnceIn(3)) return RandomPlanned(uid, machine, random);
+  const auto amounts = [&] {
+    std::map<std::string, std::string> all = {{"cpu", std::to_string(random.Number(1, 3))},
+                                              {"memory", "64Mi"}};
+    if (random.OnceIn(3)) all["a.com/dev"] = std::to_string(random.Number(1, 2));
+    return all;
+  };
+  PlannedPod planned;
+  planned.pod = MakePod(uid, {App("app", amounts())});
+  if (random.OnceIn(4)) planned.pod.containers.push_back(App("more", amounts()));
+  if (random.OnceIn(6))
+    planned.pod.containers.insert(planned.pod.containers.begin(), Init("init", amounts()));
+  return planned;
+}
+
+TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
+  Random random;
+  const int runs = Iterations(400);
+  int fitting = 0;
+  int refused = 0;
+  int open = 0;
+  int guessed = 0;
+  for (int run = 0; run < runs; ++run) {
+    FleetNode node = RandomFleetNode("n", random);
+    node.running.clear();
+    node.input.unlocated_devices.clear();
+    const Machine& machine = node.input.description.machine;
+    const Result<KubeletConfig> config = ParseKubeletConfig(node.config);
+    ASSERT_TRUE(config.ok()) << config.error().Text();
+    auto truth = scenario::Simulation::Start(node.input.description, *config);
+    if (!truth.ok()) continue;
+    const auto admit = [&](const PlannedPod& pod) {
+      return truth->Run(scenario::AdmitPod{PodOn(*config, pod)}).admission->admitted();
+    };
+    for (int step = 0; step < 8; ++step) {
+      if (!node.running.empty() && random.OnceIn(3)) {
+        const auto gone =
+            node.running.begin() + random.Number(0, static_cast<int>(node.running.size()) - 1);
+        truth->Run(scenario::RemovePod{gone->pod.uid});
+        node.running.erase(gone);
+        continue;
+      }
+      const PlannedPod pod = SmallPod("run-" + std::to_string(step), machine, random);
+      if (!pod.faults.empty() || !pod.undecided.empty() || !pod.gates.empty()) continue;
+      if (admit(pod)) node.running.push_back(pod);
+    }
+    if (node.running.size() > 1 && random.OnceIn(2)) std::swap(node.running[0], node.running[1]);
+    Result<PlannedNode> planned = MakePlannedNode(node);
+    if (!planned.ok()) continue;  // by the guess, a pod that runs does not fit
+    for (int step = 0; step < 4; ++step) {
+      const PlannedPod pod = SmallPod("pod-" + std::to_string(step), machine, random);
+      const Verdict verdict = planned->Place(pod);
+      if (verdict.outcome == Outcome::kUndecided) {
+        ++open;
+        break;
+      }
+      if (verdict.stage != Stage::kKubelet) continue;
+      const bool fits = verdict.outcome == Outcome::kFits;
+      ASSERT_EQ(admit(pod), fits) << "run " << run << " step " << step << " " << verdict.cause
+                                  << "\n"
+                                  << node.config;
+      guessed += planned->has_guesses() ? 1 : 0;
+      ++(fits ? fitting : refused);
+    }
+  }
+  EXPECT_GT(fitting, runs / 4);
+  EXPECT_GT(guessed, runs / 8);
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(open, 0);
+}
+
+AmountRow RandomRow(size_t length, int most, Random& random) {
+  AmountRow row(length);
+  for (int64_t& amount : row) amount = random.Number(0, most);
+  return row;
+}
+
+bool Holds(const AmountRow& free, const AmountRow& wanted) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (free[i] < wanted[i]) return false;
+  }
+  return true;
+}
+
+// All choices of a NUMA node for each of `count` rows.
+std::vector<std::vector<size_t>> AllChoices(size_t count, size_t nodes) {
+  std::vector<std::vector<size_t>> all = {{}};
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<std::vector<size_t>> longer;
+    for (const auto& choice : all) {
+      for (size_t node = 0; node < nodes; ++node) {
+        longer.push_back(choice);
+        longer.back().push_back(node);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+// Each combination of places, one after the other.
+TEST(GuessedPlacesProperty, SearchesAsAllCombinationsDo) {
+  Random random;
+  int none = 0;
+  int all = 0;
+  const int runs = Iterations(2000);
+  for (int run = 0; run < runs; ++run) {
+    const auto length = static_cast<size_t>(random.Number(1, 3));
+    const auto nodes = static_cast<size_t>(random.Number(1, 3));
+    NumaQuestion question;
+    for (size_t i = 0; i < nodes; ++i) question.free.push_back(RandomRow(length, 8, random));
+    for (int i = random.Number(0, 3); i > 0; --i) {
+      question.items.push_back(RandomRow(length, 4, random));
+    }
+    for (int i = random.Number(1, 2); i > 0; --i) {
+      question.parts.push_back(RandomRow(length, 6, random));
+    }
+    question.split = AmountRow(length);
+    bool can_find_none = false;
+    bool can_find_all = false;
+    bool has_places = false;
+    for (const auto& choice : AllChoices(question.items.size() + question.parts.size(), nodes)) {
+      std::vector<AmountRow> free = question.free;
+      bool is_whole = true;
+      for (size_t i = 0; i < choice.size() && is_whole; ++i) {
+        const bool is_part = i >= question.items.size();
+        const AmountRow& row =
+            is_part ? question.parts[i - question.items.size()] : question.items[i];
+        has_places = has_places || is_part;
+        const auto holds = [&row](const AmountRow& one) { return Holds(one, row); };
+        can_find_none = can_find_none || (is_part && std::ranges::none_of(free, holds));
+        is_whole = Holds(free[choice[i]], row);
+        for (size_t r = 0; r < length; ++r) free[choice[i]][r] -= row[r];
+      }
+      can_find_all = can_find_all || is_whole;
+    }
+    if (!has_places) continue;
+    ASSERT_EQ(CanFindNone(question), can_find_none) << "run " << run;
+    ASSERT_EQ(CanFindAll(question), can_find_all) << "run " << run;
+    none += can_find_none ? 1 : 0;
+    all += can_find_all ? 1 : 0;
+    // What is split takes from each NUMA node what it may take.
+    question.split = RandomRow(length, 2, random);
+    if (!CanFindNone(question)) {
+      NumaQuestion less = question;
+      for (AmountRow& row : less.free) {
+        for (size_t r = 0; r < length; ++r) {
+          row[r] = std::max<int64_t>(0, row[r] - question.split[r]);
+        }
+      }
+      less.split = AmountRow(length);
+      less.items.clear();
+      ASSERT_FALSE(CanFindNone(less)) << "run " << run;
+    }
+  }
+  EXPECT_GT(none, runs / 10);
+  EXPECT_GT(all, runs / 10);
+}
+
+}  // namespace
+}  // namespace alignd::placement
