@@ -611,6 +611,7 @@ TEST(PlannedNode, LeavesOpenWhereARunningPodIsThatTheFileOfSharesDoesNotHave) {
   PlannedNode with_pending = MakePlanned(PlanInput(), config, 110, files);
   PlannedPod pending = sharing("other");
   pending.is_pending = true;
+  pending.node_name = "n";
   ASSERT_TRUE(with_pending.AddRunning(pending).ok());
   EXPECT_TRUE(with_pending.state().cpu.shares.contains({"default/other", "app"}))
       << "as one that comes";
