@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,38 @@ TEST_F(ClaimedDevicesTest, AreThoseThatArePreparedForThePod) {
   ASSERT_FALSE(unreadable.ok());
   EXPECT_EQ(unreadable.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(unreadable.error().message.find("dra_manager_state"), std::string::npos);
+}
+
+// The API server cuts the name that the scheduler asks for.
+TEST_F(ClaimedDevicesTest, ClaimForExtendedResourcesIsRecognisedByItsNameOrItsRequests) {
+  const std::string short_name = "pod-extended-resources-x2x4z";
+  const std::string cut(63, 'n');
+  const std::string request = "container-1-request-12";
+  struct Case {
+    std::string name;
+    std::string request;
+    std::set<std::string> expected;
+  };
+  const Case cases[] = {
+      {short_name, request, {request}},
+      {short_name, "gpus", {"gpus"}},
+      {short_name, "", {"all its requests"}},
+      {cut, request, {request}},
+      {cut, "gpus", {}},
+      {cut, "container-1-request-", {}},
+      {cut, "container--request-1", {}},
+      {cut, "container-1-request-1x", {}},
+      {cut, "my-container-1-request-1", {}},
+      {cut, "", {}},
+      {cut + "n", request, {}},
+      {"gpus", request, {}},
+  };
+  for (const Case& c : cases) {
+    tree_.Prepare("p", {Gpu("0")}, c.name, c.request);
+    const Result<Prepared> prepared = PreparedFor(tree_.places(), "p");
+    ASSERT_TRUE(prepared.ok() && prepared->size() == 1) << c.name;
+    EXPECT_EQ(prepared->front().extended_requests, c.expected) << c.name << " " << c.request;
+  }
 }
 
 TEST_F(ClaimedDevicesTest, AreWhereTheKernelSeesTheirNodes) {
