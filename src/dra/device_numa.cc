@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kDev = "/dev/";
 constexpr std::string_view kNvidia = "/dev/nvidia";
 constexpr std::string_view kVfio = "/dev/vfio/";
+constexpr std::string_view kNoIommu = "noiommu-";  // without an IOMMU, the kernel makes such groups
 
 bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -70,8 +71,10 @@ Result<NumaIds> DeviceNuma::OfDeviceNode(const std::string& whole) {
   if (path.starts_with(kNvidia) && IsNumber(std::string_view(path).substr(kNvidia.size()))) {
     return OfNvidiaMinor(path.substr(kNvidia.size()));
   }
-  if (path.starts_with(kVfio) && IsNumber(std::string_view(path).substr(kVfio.size()))) {
-    return OfIommuGroup(path.substr(kVfio.size()));
+  if (path.starts_with(kVfio)) {
+    std::string_view group = std::string_view(path).substr(kVfio.size());
+    if (group.starts_with(kNoIommu)) group.remove_prefix(kNoIommu.size());
+    if (IsNumber(group)) return OfIommuGroup(std::string(group));
   }
   if (const Result<Done> read = ReadNames(); !read.ok()) return read.error();
   NumaIds ids;
@@ -160,12 +163,15 @@ Result<NumaIds> DeviceNuma::OfNvidiaMinor(const std::string& minor) const {
 }
 
 Result<NumaIds> DeviceNuma::OfIommuGroup(const std::string& group) const {
-  const Result<std::vector<std::string>> addresses =
-      NamesIn(root_ / "sys/kernel/iommu_groups" / group / "devices");
-  if (!addresses.ok()) return addresses.error();
+  const fs::path devices = root_ / "sys/kernel/iommu_groups" / group / "devices";
+  const Result<std::vector<std::string>> names = NamesIn(devices);
+  if (!names.ok()) return names.error();
   NumaIds ids;
-  for (const std::string& address : *addresses) {
-    if (Result<Done> added = AddTo(ids, OfPciDevice(address)); !added.ok()) return added.error();
+  for (const std::string& name : *names) {
+    std::error_code gone;
+    const fs::path device = fs::canonical(devices / name, gone);
+    if (gone) continue;
+    if (Result<Done> added = AddTo(ids, OfDirectory(device)); !added.ok()) return added.error();
   }
   return ids;
 }

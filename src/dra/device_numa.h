@@ -20,11 +20,12 @@ class DeviceNuma {
  public:
   explicit DeviceNuma(std::filesystem::path root) : root_(std::move(root)) {}
 
-  // Of a device node: "/dev/nvidia0", "/dev/vfio/12", or one that the kernel has named
-  // ("/dev/dri/renderD128"; not a symbolic link of udev's). What stands before "/dev/" is ignored:
-  // a driver in a container has its devices below a directory of the host.
+  // Of a device node: "/dev/nvidia0", "/dev/vfio/12" or "/dev/vfio/noiommu-12", or one that the
+  // kernel has named ("/dev/dri/renderD128"; not a symbolic link of udev's). What stands before
+  // "/dev/" is ignored: a driver in a container has its devices below a directory of the host.
   // Source: kernel Documentation/ABI/testing/sysfs-dev, sysfs-bus-pci (numa_node),
-  // sysfs-kernel-iommu_groups; uevent's DEVNAME. NVIDIA: /proc/driver/nvidia/gpus.
+  // sysfs-kernel-iommu_groups; drivers/vfio/group.c; uevent's DEVNAME. NVIDIA:
+  // /proc/driver/nvidia/gpus.
   Result<NumaIds> OfDeviceNode(const std::string& whole);
 
   // Of a PCI device: "0000:81:00.0".
@@ -35,6 +36,7 @@ class DeviceNuma {
 
  private:
   Result<NumaIds> OfNvidiaMinor(const std::string& minor) const;
+  // Of PCI devices, and of others: a mediated device is below the device that it is a part of.
   Result<NumaIds> OfIommuGroup(const std::string& group) const;
   // The numa_node of this directory of sysfs or of the nearest one above that has one.
   Result<NumaIds> OfDirectory(std::filesystem::path directory) const;
