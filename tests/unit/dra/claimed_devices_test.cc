@@ -112,6 +112,26 @@ TEST_F(ClaimedDevicesTest, NodesAreFoundByTheirPathOnTheHostOrInTheContainer) {
   }
 }
 
+// The runtime makes the node by its number, and does not look at the paths. A number that the
+// kernel does not show, as of NVIDIA's driver before 555, says nothing.
+TEST_F(ClaimedDevicesTest, StatedNumberOfANodeGoesBeforeItsPaths) {
+  tree_.AddGpu("0", 0);
+  tree_.AddGpu("1", 1);
+  struct Case {
+    const char* path;
+    int minor;
+    int64_t node;
+  };
+  for (const auto& [path, minor, node] :
+       {Case{"/dev/x", 1, 1}, Case{"/dev/gpu0", 1, 1}, Case{"/dev/gpu1", 7, 1}}) {
+    tree_.Specify(
+        "example.com/gpu", "numbered",
+        {{"deviceNodes", {{{"path", path}, {"type", "c"}, {"major", 500}, {"minor", minor}}}}});
+    const PreparedDevice device = {"example.com", "node", "gpu", {"example.com/gpu=numbered"}};
+    EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/node/gpu", {node}}})) << path;
+  }
+}
+
 // The kind of the metadata has another vendor than that of the device, as in NVIDIA's driver.
 TEST_F(ClaimedDevicesTest, DriverOverridesTheKernelForEachDeviceOfItsOwn) {
   tree_.AddGpu("0", 0);

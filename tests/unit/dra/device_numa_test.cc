@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "edge/fake_tree.h"
@@ -105,6 +106,22 @@ TEST_F(DeviceNumaTest, GroupUnitesItsDevicesAndSkipsThoseThatAreNowhere) {
   EXPECT_EQ(*OfNode("/dev/vfio/12"), NumaIds{1});
   AddToGroup("12", "0000:00:01.0", "sys/devices/pci0000:00/0000:00:01.0");
   EXPECT_EQ(*OfNode("/dev/vfio/12"), (NumaIds{0, 1}));
+}
+
+TEST_F(DeviceNumaTest, DeviceIsFoundByItsNumber) {
+  AddPci("1\n");
+  AddNode("char/226:128", "dri/renderD128");
+  AddNode("block/226:129", "nvme0n1");
+  AddNode("char/1:3", "null", "sys/devices/virtual/mem");
+  AddNode("char/511:0", "vfio/12", "sys/devices/virtual/vfio");
+  AddToGroup("12", "0000:81:00.0", kSlot);
+  const DeviceNuma kernel(tree_.root());
+  EXPECT_EQ(*kernel.OfDeviceNumber({false, 226, 128}), NumaIds{1});
+  EXPECT_EQ(*kernel.OfDeviceNumber({true, 226, 129}), NumaIds{1});
+  EXPECT_EQ(*kernel.OfDeviceNumber({false, 1, 3}), NumaIds());
+  EXPECT_EQ(*kernel.OfDeviceNumber({false, 511, 0}), NumaIds{1}) << "by the group of its name";
+  EXPECT_EQ(*kernel.OfDeviceNumber({true, 226, 128}), std::nullopt);
+  EXPECT_EQ(*kernel.OfDeviceNumber({false, 226, 129}), std::nullopt);
 }
 
 TEST_F(DeviceNumaTest, PciDeviceAndPcieRootAreFoundByName) {
