@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cgroup/cgroup_path.h"
+#include "cgroup/system_partition.h"
 
 namespace alignd::cgroup {
 namespace {
@@ -11,6 +12,8 @@ namespace {
 constexpr char kGiveCpus[] =
     "find the program that narrows this cgroup or one above it, and give it all CPUs that alignd "
     "assigns; or reserve the CPUs that this node may not use (reservedSystemCPUs)";
+constexpr char kGivePartition[] =
+    "let systemPartition.cpuset of the kubelet have CPUs of reservedSystemCPUs only";
 constexpr char kGiveMemoryNodes[] =
     "find the program that narrows cpuset.mems of this cgroup or of one above it, and give it all "
     "NUMA nodes";
@@ -23,13 +26,17 @@ Error Fault(const std::string& assigned, const std::string& path, const std::str
 }
 
 std::optional<Error> FaultIn(const Cpuset& cpuset, const std::string& path, bool is_version2,
-                             const ParentNeeds& needs) {
+                             bool is_in_partition, const ParentNeeds& needs) {
   const std::string cpus = "CPUs " + cpuset.effective_cpus.ToString();
   if (!cpuset.effective_cpus.Contains(needs.exclusive)) {
     return Fault("is assigned CPUs " + needs.exclusive.ToString(), path, cpus, kGiveCpus);
   }
-  if (is_version2 && !needs.shared.empty() && !cpuset.effective_cpus.Intersects(needs.shared)) {
-    return Fault("runs in the shared pool, CPUs " + needs.shared.ToString(), path, cpus, kGiveCpus);
+  const bool may_be_without = is_in_partition && !cpuset.effective_cpus.empty() &&
+                              needs.shared_in_partition.Contains(cpuset.effective_cpus);
+  if (is_version2 && !needs.shared.empty() && !may_be_without &&
+      !cpuset.effective_cpus.Intersects(needs.shared)) {
+    return Fault("runs in the shared pool, CPUs " + needs.shared.ToString(), path, cpus,
+                 is_in_partition ? kGivePartition : kGiveCpus);
   }
   // In version 1, the runtime fills a parent that has no memory nodes yet.
   const bool is_filled = !is_version2 && cpuset.mems.empty();
@@ -46,13 +53,16 @@ Result<Done> RequireInParent(const CgroupTree& cgroups, const std::string& paren
                              const ParentNeeds& needs) {
   const Result<std::string> whole = PathOfParent(parent);
   if (!whole.ok()) return Done{};  // the runtime refuses such a parent
+  const Result<std::optional<CpuSet>> partition = ReadPartitionCpus(cgroups, *whole);
+  if (!partition.ok()) return partition.error();
   for (std::string path = *whole; !path.empty(); path.erase(path.rfind('/'))) {
     const Result<Cpuset> cpuset = cgroups.ReadCpuset(path);
     if (!cpuset.ok() && cpuset.error().code == ErrorCode::kNotFound) continue;
     if (!cpuset.ok()) return cpuset.error();
     // In version 1, the runtime fills a parent that has no CPUs yet.
     if (!cgroups.is_version2() && cpuset->cpus.empty()) continue;
-    std::optional<Error> fault = FaultIn(*cpuset, path, cgroups.is_version2(), needs);
+    std::optional<Error> fault =
+        FaultIn(*cpuset, path, cgroups.is_version2(), partition->has_value(), needs);
     if (fault) return *std::move(fault);
     return Done{};
   }

@@ -14,12 +14,16 @@ struct ParentNeeds {
   CpuSet exclusive;  // all of them
   // At least one CPU of the shared pool; empty: no container is in it.
   CpuSet shared = {};
+  // CPUs that no container has exclusively. Containers of the shared pool may run on them alone if
+  // they are in the kubelet's system partition, which is for such CPUs; empty: they may not.
+  CpuSet shared_in_partition = {};
   CpuSet memory_nodes = {};  // all of them; NUMA node ids
 
   // Adds what another container needs, which has the same shared pool.
   void Add(const ParentNeeds& other) {
     exclusive |= other.exclusive;
     shared |= other.shared;
+    shared_in_partition |= other.shared_in_partition;
     memory_nodes |= other.memory_nodes;
   }
 
@@ -29,7 +33,9 @@ struct ParentNeeds {
 // Requires that the kernel gives cgroups below `parent`, the cgroup parent of a sandbox, what they
 // need. The nearest cgroup above that has a cpuset decides. In version 2, a cgroup without any CPU
 // of its parent runs on all CPUs of the parent, also on exclusive ones of other containers, and
-// likewise for memory nodes. In version 1 the runtime fails; the shared pool is not checked then.
+// likewise for memory nodes. So does a container of the shared pool in a system partition
+// (KEP-5894) without CPUs of the pool: it may, if none of the CPUs can be exclusive to another one.
+// In version 1 the runtime fails; the shared pool is not checked then.
 // May block. Errors: kUnavailable, naming the cgroup, what it may use and the remedy; kIo, kCorrupt
 // as ReadCpuset. None if no cgroup on the path has a cpuset. Source: kernel
 // Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus; cgroup-v1/cpusets.rst.

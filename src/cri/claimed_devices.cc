@@ -81,24 +81,48 @@ Result<Done> RequireKnownPlaces(const Machine& machine, bool is_sandbox,
   return Done{};
 }
 
-// The resources of the container that is to be created which DRA serves are removed from the pod.
-// May block.
-Result<Done> RemoveServed(const ClaimQuestion& question, const devicemanager::DeviceState& plugins,
-                          PodAsk& ask) {
+void NoteServed(const std::vector<std::string>& resources, PodAsk& ask) {
+  for (const std::string& resource : resources) ask.source += ", DRA serves " + resource;
+}
+
+// The devices that were allocated for extended resources of the pod. May block.
+Result<std::vector<dra::PreparedDevice>> ServedDevices(const ClaimQuestion& question,
+                                                       const PodAsk& ask) {
   Result<std::vector<dra::PreparedDevice>> devices = dra::PreparedFor(question.places, ask.pod.uid);
-  if (!devices.ok()) return devices.error();
+  if (!devices.ok()) {
+    // Without CDI names, CRI shows nothing of DRA: the container may have devices of plugins alone.
+    if (question.is_sandbox || !question.names.empty()) return devices.error();
+    return std::vector<dra::PreparedDevice>();
+  }
   std::erase_if(*devices,
                 [](const dra::PreparedDevice& device) { return device.extended_requests.empty(); });
+  return devices;
+}
+
+// The resources of the container that is to be created which DRA serves are removed from the pod;
+// from the whole pod, if its source has all of its spec. May block.
+Result<Done> RemoveServed(const ClaimQuestion& question, const devicemanager::DeviceState& plugins,
+                          PodAsk& ask) {
+  Result<std::vector<dra::PreparedDevice>> devices = ServedDevices(question, ask);
+  if (!devices.ok()) return devices.error();
   if (devices->empty()) return Done{};
+  if (!ask.spec.empty()) {
+    const Result<std::vector<std::string>> served = ServedByDra(plugins, *devices, ask.spec);
+    if (!served.ok()) return served.error();
+    for (Container& container : ask.pod.containers) RemoveResources(*served, container);
+    NoteServed(*served, ask);
+    return Done{};
+  }
   if (question.is_sandbox) {
     return Error{ErrorCode::kUnavailable,
                  "DRA serves extended resources of it, and CRI shows at CreateContainer which",
                  "nothing: its containers are decided about one by one"};
   }
+  const std::vector<Container> listed = ask.pod.containers;
   const auto is_other = [&](const Container& one) {
     return one.name != question.wanted && RequestsExtended(one);
   };
-  if (std::ranges::any_of(ask.pod.containers, is_other)) {
+  if (std::ranges::any_of(listed, is_other)) {
     if (question.IsPodScope()) {
       return Error{ErrorCode::kUnavailable,
                    "DRA serves extended resources of several of its containers, and with "
@@ -110,9 +134,10 @@ Result<Done> RemoveServed(const ClaimQuestion& question, const devicemanager::De
   KeepNamed(question, *devices);
   const auto container = std::ranges::find(ask.pod.containers, question.wanted, &Container::name);
   if (container == ask.pod.containers.end()) return Done{};
-  const Result<std::vector<std::string>> removed = RemoveServedByDra(plugins, *devices, *container);
+  const Result<std::vector<std::string>> removed =
+      RemoveServedByDra(plugins, *devices, listed, *container);
   if (!removed.ok()) return removed.error();
-  for (const std::string& resource : *removed) ask.source += ", DRA serves " + resource;
+  NoteServed(*removed, ask);
   return Done{};
 }
 
@@ -259,8 +284,10 @@ void FindClaimed(const HandlerContext& context, PodAsk ask,
   const TopologyManagerPolicy policy = admission::TopologyOf(context.node, ask.pod).kind();
   const bool aligns = policy != TopologyManagerPolicy::kNone && !is_decided &&
                       HasToAlign(context.node, snapshot->state, ask.pod);
-  const bool may_be_served = !ask.knows_dra && (question.is_sandbox || !question.names.empty()) &&
-                             std::ranges::any_of(ask.pod.containers, RequestsExtended);
+  // A source that has the whole spec also knows of devices without a CDI name.
+  const bool may_be_served =
+      !ask.knows_dra && (!ask.spec.empty() || question.is_sandbox || !question.names.empty()) &&
+      std::ranges::any_of(ask.pod.containers, RequestsExtended);
   if (!aligns && !may_be_served) return done(std::move(ask));
   context.io.Post([question, snapshot, policy, aligns, may_be_served, ask = std::move(ask),
                    done = std::move(done)] {

@@ -16,6 +16,7 @@
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
+#include "cri/system_partition.h"
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
 #include "host/log_event.h"
@@ -88,7 +89,13 @@ class CreateContainer final : public WaitingCall {
     MarkHandler(context_, context_.registry.HandlerOfSandbox(SandboxId()), ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
     if (!added.ok()) return Refuse(added.error().In(ask.source), decide);
-    FindClaimed(context_, std::move(ask), &request_->config(),
+    RequirePartitionHasCpus(context_, CgroupParent(), std::move(ask),
+                            Next(&CreateContainer::FindClaims, std::move(decide)));
+  }
+
+  void FindClaims(Result<podsource::PodAsk> ask, Decide decide) {
+    if (!ask.ok()) return Refuse(ask.error(), decide);
+    FindClaimed(context_, *std::move(ask), &request_->config(),
                 Next(&CreateContainer::AddEnded, std::move(decide)));
   }
 
@@ -150,7 +157,7 @@ class CreateContainer final : public WaitingCall {
   // The kernel could run the container on other CPUs, whatever its own cpuset says. Cgroup files
   // may block.
   void RequireInParent(Decide decide) {
-    const cgroup::ParentNeeds needs = NeedsOf(assignment_);
+    const cgroup::ParentNeeds needs = NeedsOf(context_.node, assignment_);
     if (needs.IsEmpty()) return Inject(std::move(decide));
     context_.io.Post([this, needs, next = Next(&CreateContainer::LiftPodQuota, std::move(decide))] {
       next(cgroup::RequireInParent(context_.cgroups, CgroupParent(), needs));

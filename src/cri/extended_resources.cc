@@ -1,13 +1,10 @@
 #include "cri/extended_resources.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <iterator>
-#include <optional>
 #include <set>
 #include <string_view>
-#include <system_error>
 
 #include "alignd/pod/resource_name.h"
 
@@ -21,25 +18,28 @@ bool MayBeServed(const std::string& resource) {
   return MayBeDevice(resource) || resource.starts_with(kDeviceClass);
 }
 
-// The second number of "container-0-request-2".
-std::optional<size_t> IndexOf(std::string_view request) {
-  constexpr std::string_view kMark = "-request-";
-  const size_t at = request.find(kMark);
-  if (!request.starts_with("container-") || at == std::string_view::npos) return std::nullopt;
-  const std::string_view number = request.substr(at + kMark.size());
-  size_t index = 0;
-  const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), index);
-  const bool is_whole = code == std::errc() && end == number.data() + number.size();
-  return is_whole ? std::optional(index) : std::nullopt;
+// Empty: the container has no such request, or it is not one that a DRA driver may serve.
+std::string ResourceAt(const Container& container, size_t index) {
+  const ResourceList& sorted = container.resources.requests;
+  if (index >= sorted.size()) return {};
+  const auto& [resource, amount] = *std::next(sorted.begin(), static_cast<ptrdiff_t>(index));
+  return MayBeServed(resource) && !amount.IsZero() ? resource : std::string();
 }
 
-// The resource of that request; empty: it is not known.
-std::string ResourceOf(const Container& container, std::string_view request) {
-  const std::optional<size_t> index = IndexOf(request);
-  const ResourceList& sorted = container.resources.requests;
-  if (!index || *index >= sorted.size()) return {};
-  const std::string& resource = std::next(sorted.begin(), static_cast<ptrdiff_t>(*index))->first;
-  return MayBeServed(resource) ? resource : std::string();
+// As ResourceAt, of the container that the name of the request says.
+std::string ResourceOf(const std::vector<Container>& spec, std::string_view request) {
+  const auto name = dra::ParseExtendedRequest(request);
+  if (!name || name->container >= spec.size()) return {};
+  return ResourceAt(spec[name->container], name->resource);
+}
+
+// As ResourceOf, for a list that may lack containers and requests.
+std::string ResourceOf(const std::vector<Container>& listed, const Container& container,
+                       std::string_view request) {
+  const std::string resource = ResourceOf(listed, request);
+  if (!resource.empty() && container.resources.requests.contains(resource)) return resource;
+  const auto name = dra::ParseExtendedRequest(request);
+  return name ? ResourceAt(container, name->resource) : std::string();
 }
 
 }  // namespace
@@ -52,12 +52,13 @@ bool RequestsExtended(const Container& container) {
 
 Result<std::vector<std::string>> RemoveServedByDra(const devicemanager::DeviceState& plugins,
                                                    const std::vector<dra::PreparedDevice>& devices,
+                                                   const std::vector<Container>& listed,
                                                    Container& container) {
   std::set<std::string> served;
   std::string unknown;
   for (const dra::PreparedDevice& device : devices) {
     for (const std::string& request : device.extended_requests) {
-      const std::string resource = ResourceOf(container, request);
+      const std::string resource = ResourceOf(listed, container, request);
       if (resource.empty()) unknown = request;
       if (!resource.empty()) served.insert(resource);
     }
@@ -75,11 +76,42 @@ Result<std::vector<std::string>> RemoveServedByDra(const devicemanager::DeviceSt
                      (has_plugin ? ", of which there is a device plugin, too" : ""),
                  "switch on the kubelet's Pods API"};
   }
-  for (const std::string& resource : served) {
+  std::vector<std::string> removed(served.begin(), served.end());
+  RemoveResources(removed, container);
+  return removed;
+}
+
+Result<std::vector<std::string>> ServedByDra(const devicemanager::DeviceState& plugins,
+                                             const std::vector<dra::PreparedDevice>& devices,
+                                             const std::vector<Container>& spec) {
+  std::set<std::string> served;
+  std::string unknown;
+  for (const dra::PreparedDevice& device : devices) {
+    for (const std::string& request : device.extended_requests) {
+      const std::string resource = ResourceOf(spec, request);
+      if (resource.empty()) unknown = request;
+      if (!resource.empty()) served.insert(resource);
+    }
+  }
+  for (const Container& container : spec) {
+    for (const auto& [resource, amount] : container.resources.limits) {
+      const bool is_unserved = !amount.IsZero() && !served.contains(resource);
+      if (unknown.empty() || !is_unserved || !plugins.resources.contains(resource)) continue;
+      return Error{ErrorCode::kUnavailable,
+                   "the pod has a device of DRA for " + unknown +
+                       ", and it is not known whether that is the " + resource + " of container " +
+                       container.name + ", of which there is a device plugin, too",
+                   "delete the pod: what it requests is not what the scheduler has seen"};
+    }
+  }
+  return std::vector<std::string>(served.begin(), served.end());
+}
+
+void RemoveResources(const std::vector<std::string>& resources, Container& container) {
+  for (const std::string& resource : resources) {
     container.resources.limits.erase(resource);
     container.resources.requests.erase(resource);
   }
-  return std::vector<std::string>(served.begin(), served.end());
 }
 
 }  // namespace alignd::cri

@@ -17,15 +17,28 @@ bool RequestsExtended(const Container& container);
 
 // Removes the resources for which these devices were allocated: the container gets them by their
 // CDI names, and no devices of a plugin beside them. `devices`: those that CreateContainer names.
-// Returns the removed names.
-// The name of a request has the index of the resource among those that the container requests,
-// sorted by name. If it is not the index of an extended resource, resources without a plugin stay:
-// they are refused later, unless --not-devices names them.
+// `listed`: the containers of the pod that are known. Returns the removed names.
+// The name of a request has the index of a container in the spec, and of the resource among those
+// that this container requests, sorted by name. An init container may have a request of a later
+// container. Where the list has no such resource of that container, the index is taken as one of
+// the container's own. If it is not the index of an extended resource either, resources without a
+// plugin stay: they are refused later, unless --not-devices names them.
 // Errors: kUnavailable if one of the container's resources has a plugin then: it is not known
 // whether the container is to get devices of that.
 // Source: KEP-5004; kube-scheduler, dynamicresources plugin, createRequestsAndMappings.
 Result<std::vector<std::string>> RemoveServedByDra(const devicemanager::DeviceState& plugins,
                                                    const std::vector<dra::PreparedDevice>& devices,
+                                                   const std::vector<Container>& listed,
                                                    Container& container);
+
+// The resources that DRA serves of a pod of which the spec is known: all its containers and all
+// that they request. `devices`: all of its claims. The names of the requests are exact. A resource
+// that DRA serves on a node is served for the whole pod. Errors: kUnavailable as above, if a name
+// is that of no extended resource. A resize that adds a cpu or memory request shifts the index.
+Result<std::vector<std::string>> ServedByDra(const devicemanager::DeviceState& plugins,
+                                             const std::vector<dra::PreparedDevice>& devices,
+                                             const std::vector<Container>& spec);
+
+void RemoveResources(const std::vector<std::string>& resources, Container& container);
 
 }  // namespace alignd::cri

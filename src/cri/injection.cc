@@ -113,10 +113,12 @@ void KeepAssignment(const admission::Assignment& assignment, LinuxContainerResou
   if (!assignment.exclusive.empty()) LiftQuota(resources);
 }
 
-cgroup::ParentNeeds NeedsOf(const admission::Assignment& assignment) {
+cgroup::ParentNeeds NeedsOf(const admission::Node& node, const admission::Assignment& assignment) {
   cgroup::ParentNeeds needs{.exclusive = assignment.exclusive};
   if (needs.exclusive.empty()) needs.shared = assignment.cpuset;
-  for (const int node : assignment.memory_nodes) needs.memory_nodes.Add(node);
+  const bool is_of_node = !assignment.shares_pod_cpus && !assignment.share;
+  if (is_of_node && node.cpu) needs.shared_in_partition = node.cpu->reserved;
+  for (const int id : assignment.memory_nodes) needs.memory_nodes.Add(id);
   return needs;
 }
 

@@ -35,8 +35,8 @@ Result<std::vector<std::string>> Inject(const admission::Assignment& assignment,
 void KeepAssignment(const admission::Assignment& assignment,
                     runtime::v1::LinuxContainerResources& resources);
 
-// What a container with this assignment needs of its cgroup parent.
-cgroup::ParentNeeds NeedsOf(const admission::Assignment& assignment);
+// What a container with this assignment needs of its cgroup parent on this node.
+cgroup::ParentNeeds NeedsOf(const admission::Node& node, const admission::Assignment& assignment);
 
 // Whether the resources set this, in a field of their own or in `unified`.
 bool HasCpuSet(const runtime::v1::LinuxContainerResources& resources);

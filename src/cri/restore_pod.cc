@@ -16,6 +16,7 @@
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
+#include "cri/system_partition.h"
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
 #include "host/log_event.h"
@@ -86,7 +87,13 @@ class RestorePod final : public WaitingCall {
     MarkHandler(context_, handler_, ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
     if (!added.ok()) return Refuse(added.error().In(ask.source), decide);
-    FindClaimed(context_, std::move(ask), &Config(), Next(&RestorePod::Admit, std::move(decide)));
+    RequirePartitionHasCpus(context_, CgroupParent(), std::move(ask),
+                            Next(&RestorePod::FindClaims, std::move(decide)));
+  }
+
+  void FindClaims(Result<podsource::PodAsk> ask, Decide decide) {
+    if (!ask.ok()) return Refuse(ask.error(), decide);
+    FindClaimed(context_, *std::move(ask), &Config(), Next(&RestorePod::Admit, std::move(decide)));
   }
 
   void Admit(Result<podsource::PodAsk> found, Decide decide) {
@@ -124,7 +131,7 @@ class RestorePod final : public WaitingCall {
       static host::LineLimit limit("restored pods that contradict their assignment");
       if (limit.Allow()) spdlog::warn("container {}: {}", Name(), conflict);
     }
-    needs_.Add(NeedsOf(assignment));
+    needs_.Add(NeedsOf(context_.node, assignment));
     applied_[Name()] = Config().linux().has_resources() ? assignment.cpuset : CpuSet();
     ++next_;
     LearnResources(std::move(decide));

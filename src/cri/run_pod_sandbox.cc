@@ -10,6 +10,7 @@
 #include "cri/claimed_devices.h"
 #include "cri/handlers.h"
 #include "cri/malformed.h"
+#include "cri/system_partition.h"
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
 #include "host/printable.h"
@@ -60,7 +61,13 @@ class RunPodSandbox final : public WaitingCall {
     const bool is_known = known.ok() && *known;
     if (!is_known || AwaitsKubeletsAllocation((*known)->pod)) return Forward(decide);
     MarkHandler(context_, handler_, (*known)->pod);
-    FindClaimed(context_, **std::move(known), /*config=*/nullptr,
+    RequirePartitionHasCpus(context_, config_->linux().cgroup_parent(), **std::move(known),
+                            Next(&RunPodSandbox::FindClaims, std::move(decide)));
+  }
+
+  void FindClaims(Result<podsource::PodAsk> ask, Decide decide) {
+    if (!ask.ok()) return Admit(std::move(ask), std::move(decide));
+    FindClaimed(context_, *std::move(ask), /*config=*/nullptr,
                 Next(&RunPodSandbox::Admit, std::move(decide)));
   }
 

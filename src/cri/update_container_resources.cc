@@ -18,6 +18,7 @@
 #include "cri/injection.h"
 #include "cri/malformed.h"
 #include "cri/requested_sizes.h"
+#include "cri/system_partition.h"
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
 #include "podsource/cri_sizes.h"
@@ -246,6 +247,12 @@ class UpdateContainerResources final : public WaitingCall {
       return Refuse(allocation::RefusedFirstCpus(PodName(), key_.container, millis_), decide);
     }
     if (!SaysAllSizes(request_.linux())) return RefuseIncompleteSizes({}, decide);
+    RequirePartitionHasCpus(context_, cgroup_parent_, **std::move(known),
+                            Next(&UpdateContainerResources::FirstCpusAreThere, decide));
+  }
+
+  void FirstCpusAreThere(Result<podsource::PodAsk> ask, Decide decide) {
+    if (!ask.ok()) return decide(rpc::ToStatus(ask.error()));
     RefusePodLevel(decide);
   }
 

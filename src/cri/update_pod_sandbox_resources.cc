@@ -20,6 +20,7 @@
 #include "cri/malformed.h"
 #include "cri/requested_sizes.h"
 #include "cri/waiting_call.h"
+#include "podsource/agreement.h"
 #include "podsource/cri_sizes.h"
 #include "podsource/resource_source.h"
 #include "rpc/grpc_status.h"
@@ -75,6 +76,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
     AddPolicies(context_, pod);
     MarkHandler(context_, context_.registry.HandlerOfPod(pod_uid_), pod);
     pod_ = std::move(pod);
+    if (!IsAsked()) return Forward(decide);
     if (request_.resources().memory_limit_in_bytes() == 0) return FindGrowing(decide);
     CompareMemory(decide);
   }
@@ -168,6 +170,14 @@ class UpdatePodSandboxResources final : public WaitingCall {
         id ? context_.registry.PodOfSandbox(*id) : std::nullopt;
     pod_uid_ = pod_uid.value_or("");
     return pod_uid.has_value();
+  }
+
+  // Whether this call can be about the sizes that the source says. The Pods API says those that the
+  // pod is to have, also while the kubelet makes an earlier resize, or cannot make this one.
+  bool IsAsked() const {
+    v1::LinuxContainerResources asked;
+    asked.set_cpu_shares(request_.resources().cpu_shares());
+    return podsource::RequireKubeletAllocated(pod_, asked, "source").ok();
   }
 
   struct RefusedContainer {

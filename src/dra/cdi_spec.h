@@ -3,17 +3,21 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "alignd/base/result.h"
+#include "dra/device_numa.h"
 
 namespace alignd::dra {
 
 struct CdiNode {
   std::string path;       // in the container
   std::string host_path;  // as `path` if the specification has none
+  // If the specification states it: the runtime makes the node by it, whatever the paths are.
+  std::optional<DeviceNumber> number = {};
 
   friend bool operator==(const CdiNode&, const CdiNode&) = default;
 };

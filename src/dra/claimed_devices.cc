@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -103,11 +104,21 @@ Result<Said> PlaceByDriver(const PreparedDevice& asked, const std::set<std::stri
   return said;
 }
 
+Result<NumaIds> PlaceByNode(const CdiNode& node, DeviceNuma& kernel) {
+  if (node.number) {
+    const Result<std::optional<NumaIds>> shown = kernel.OfDeviceNumber(*node.number);
+    if (!shown.ok()) return shown.error();
+    if (*shown) return **shown;
+  }
+  Result<NumaIds> ids = kernel.OfDeviceNode(node.host_path);
+  if (ids.ok() && ids->empty()) ids = kernel.OfDeviceNode(node.path);
+  return ids;
+}
+
 Result<NumaIds> PlaceByNodes(const std::vector<CdiNode>& nodes, DeviceNuma& kernel) {
   NumaIds all;
   for (const CdiNode& node : nodes) {
-    Result<NumaIds> ids = kernel.OfDeviceNode(node.host_path);
-    if (ids.ok() && ids->empty()) ids = kernel.OfDeviceNode(node.path);
+    Result<NumaIds> ids = PlaceByNode(node, kernel);
     if (!ids.ok()) return ids;
     all.merge(*ids);
   }

@@ -15,8 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDev = "/dev/";
-constexpr std::string_view kNvidia = "/dev/nvidia";
-constexpr std::string_view kVfio = "/dev/vfio/";
+constexpr std::string_view kNvidia = "nvidia";
+constexpr std::string_view kVfio = "vfio/";
+constexpr std::string_view kNoIommu = "noiommu-";  // without an IOMMU, the kernel makes such groups
 
 bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -65,22 +66,50 @@ Result<Done> AddTo(NumaIds& ids, Result<NumaIds> more) {
 Result<NumaIds> DeviceNuma::OfDeviceNode(const std::string& whole) {
   const size_t dev = whole.rfind(kDev);
   if (dev == std::string::npos) return NumaIds();
-  const std::string path = whole.substr(dev);
-  // The driver of NVIDIA before 555 makes no entry in /sys/dev for its devices.
-  if (path.starts_with(kNvidia) && IsNumber(std::string_view(path).substr(kNvidia.size()))) {
-    return OfNvidiaMinor(path.substr(kNvidia.size()));
-  }
-  if (path.starts_with(kVfio) && IsNumber(std::string_view(path).substr(kVfio.size()))) {
-    return OfIommuGroup(path.substr(kVfio.size()));
-  }
+  const std::string name = whole.substr(dev + kDev.size());
+  const Result<std::optional<NumaIds>> special = OfSpecialName(name);
+  if (!special.ok()) return special.error();
+  if (*special) return **special;
   if (const Result<Done> read = ReadNames(); !read.ok()) return read.error();
   NumaIds ids;
-  const auto found = directories_.find(path.substr(kDev.size()));
+  const auto found = directories_.find(name);
   if (found == directories_.end()) return ids;
   for (const fs::path& directory : found->second) {
     if (Result<Done> added = AddTo(ids, OfDirectory(directory)); !added.ok()) return added.error();
   }
   return ids;
+}
+
+Result<std::optional<NumaIds>> DeviceNuma::OfDeviceNumber(const DeviceNumber& number) const {
+  const fs::path entry = root_ / "sys/dev" / (number.is_block ? "block" : "char") /
+                         (std::to_string(number.major) + ":" + std::to_string(number.minor));
+  std::error_code missing;
+  const fs::path directory = fs::canonical(entry, missing);
+  if (missing) return std::optional<NumaIds>();
+  if (const Result<std::string> uevent = host::ReadFile(directory / "uevent"); uevent.ok()) {
+    Result<std::optional<NumaIds>> special = OfSpecialName(ValueOf(*uevent, "DEVNAME"));
+    if (!special.ok() || *special) return special;
+  }
+  Result<NumaIds> ids = OfDirectory(directory);
+  if (!ids.ok()) return ids.error();
+  return std::optional(*std::move(ids));
+}
+
+Result<std::optional<NumaIds>> DeviceNuma::OfSpecialName(std::string_view name) const {
+  Result<NumaIds> ids = NumaIds();
+  if (name.starts_with(kNvidia) && IsNumber(name.substr(kNvidia.size()))) {
+    // The driver of NVIDIA before 555 makes no entry in /sys/dev for its devices.
+    ids = OfNvidiaMinor(std::string(name.substr(kNvidia.size())));
+  } else if (name.starts_with(kVfio)) {
+    std::string_view group = name.substr(kVfio.size());
+    if (group.starts_with(kNoIommu)) group.remove_prefix(kNoIommu.size());
+    if (!IsNumber(group)) return std::optional<NumaIds>();
+    ids = OfIommuGroup(std::string(group));
+  } else {
+    return std::optional<NumaIds>();
+  }
+  if (!ids.ok()) return ids.error();
+  return std::optional(*std::move(ids));
 }
 
 Result<Done> DeviceNuma::ReadNames() {
@@ -160,12 +189,15 @@ Result<NumaIds> DeviceNuma::OfNvidiaMinor(const std::string& minor) const {
 }
 
 Result<NumaIds> DeviceNuma::OfIommuGroup(const std::string& group) const {
-  const Result<std::vector<std::string>> addresses =
-      NamesIn(root_ / "sys/kernel/iommu_groups" / group / "devices");
-  if (!addresses.ok()) return addresses.error();
+  const fs::path devices = root_ / "sys/kernel/iommu_groups" / group / "devices";
+  const Result<std::vector<std::string>> names = NamesIn(devices);
+  if (!names.ok()) return names.error();
   NumaIds ids;
-  for (const std::string& address : *addresses) {
-    if (Result<Done> added = AddTo(ids, OfPciDevice(address)); !added.ok()) return added.error();
+  for (const std::string& name : *names) {
+    std::error_code gone;
+    const fs::path device = fs::canonical(devices / name, gone);
+    if (gone) continue;
+    if (Result<Done> added = AddTo(ids, OfDirectory(device)); !added.ok()) return added.error();
   }
   return ids;
 }

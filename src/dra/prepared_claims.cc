@@ -1,8 +1,10 @@
 #include "dra/prepared_claims.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "dra/json.h"
 
@@ -27,10 +29,42 @@ uint32_t Crc32(std::string_view text) {
   return ~crc;
 }
 
-// Whether the scheduler has made the claim for extended resources: it generates the name from this.
-// Source: kube-scheduler, dynamicresources plugin, extendeddynamicresources.go.
+std::optional<size_t> Number(std::string_view text) {
+  size_t number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_whole = code == std::errc() && end == text.data() + text.size();
+  return is_whole ? std::optional(number) : std::nullopt;
+}
+
+// Of all devices of the claim.
+std::vector<std::string> RequestNames(const json& claim) {
+  std::vector<std::string> names;
+  const json& drivers = MemberOf(claim, "DriverState");
+  if (!drivers.is_object()) return names;
+  for (const auto& [driver, state] : drivers.items()) {
+    for (const json& device : ElementsOf(state, "Devices")) {
+      for (const json& name : ElementsOf(device, "RequestNames")) {
+        if (name.is_string()) names.push_back(name.get<std::string>());
+      }
+    }
+  }
+  return names;
+}
+
+// Whether the scheduler has made the claim for extended resources: it asks for a name generated
+// from the pod's name and this mark. The API server cuts both to 58 characters and adds 5. Without
+// the mark, the names of the requests show it.
+// Source: kube-scheduler, dynamicresources plugin, extendeddynamicresources.go; k8s.io/apiserver
+// pkg/storage/names/generate.go.
 bool IsForExtended(const json& claim) {
-  return TextOf(claim, "ClaimName").find("-extended-resources-") != std::string::npos;
+  constexpr size_t kLongestGenerated = 63;
+  const std::string name = TextOf(claim, "ClaimName");
+  if (name.find("-extended-resources-") != std::string::npos) return true;
+  if (name.size() != kLongestGenerated) return false;
+  const std::vector<std::string> requests = RequestNames(claim);
+  return !requests.empty() && std::ranges::all_of(requests, [](const std::string& request) {
+    return ParseExtendedRequest(request).has_value();
+  });
 }
 
 PreparedClaim ReadClaim(const json& entry) {
@@ -54,9 +88,12 @@ PreparedClaim ReadClaim(const json& entry) {
       for (const json& name : ElementsOf(device, "CDIDeviceIDs")) {
         if (name.is_string()) prepared.cdi_names.push_back(name.get<std::string>());
       }
+      if (!is_for_extended) continue;
       for (const json& name : ElementsOf(device, "RequestNames")) {
-        if (!is_for_extended || !name.is_string()) continue;
-        prepared.extended_requests.insert(name.get<std::string>());
+        if (name.is_string()) prepared.extended_requests.insert(name.get<std::string>());
+      }
+      if (prepared.extended_requests.empty()) {
+        prepared.extended_requests.insert("all its requests");
       }
     }
   }
@@ -64,6 +101,17 @@ PreparedClaim ReadClaim(const json& entry) {
 }
 
 }  // namespace
+
+std::optional<ExtendedRequest> ParseExtendedRequest(std::string_view name) {
+  constexpr std::string_view kContainer = "container-";
+  constexpr std::string_view kRequest = "-request-";
+  const size_t at = name.find(kRequest);
+  if (!name.starts_with(kContainer) || at == std::string_view::npos) return std::nullopt;
+  const auto container = Number(name.substr(0, at).substr(kContainer.size()));
+  const auto resource = Number(name.substr(at + kRequest.size()));
+  if (!container || !resource) return std::nullopt;
+  return ExtendedRequest{*container, *resource};
+}
 
 Result<std::vector<PreparedClaim>> ParsePreparedClaims(std::string_view text) {
   const Result<json> file = ParseObject(text);

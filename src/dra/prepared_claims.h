@@ -2,6 +2,8 @@
 // it creates the sandbox of a pod.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,12 +22,23 @@ struct PreparedDevice {
   // CRI does not show which container has it, nor do files show where it is.
   std::vector<std::string> cdi_names;
   // The requests for which it was allocated, if the scheduler has made its claim for extended
-  // resources of the pod: "container-0-request-2", of the third resource of the first container.
+  // resources of the pod; "all its requests", if its driver names none. See ExtendedRequest.
   std::set<std::string> extended_requests = {};
   std::string share_id = {};  // of a part of the device's capacity; empty: the whole device
 
   friend bool operator==(const PreparedDevice&, const PreparedDevice&) = default;
 };
+
+// What the scheduler's name of a request says, "container-0-request-2": a container of the spec,
+// init containers first, and one of the resources that it requests, sorted by name. Source:
+// kube-scheduler, dynamicresources plugin, createResourceRequestAndMappings.
+struct ExtendedRequest {
+  size_t container = 0;
+  size_t resource = 0;
+};
+
+// nullopt: the name has another form.
+std::optional<ExtendedRequest> ParseExtendedRequest(std::string_view name);
 
 struct PreparedClaim {
   std::set<std::string> pods;  // UIDs

@@ -38,11 +38,13 @@ bool RemoveExtended(std::vector<Container>& containers) {
   return removed > 0;
 }
 
-Result<Done> RequireSandboxAgrees(const Pod& pod, const PodSandboxConfig& sandbox,
-                                  const std::string& author) {
-  const Result<Done> agrees = RequireQos(pod, author);
-  if (!agrees.ok()) return agrees;
-  return RequireKubeletAllocated(pod, sandbox.linux().resources(), author);
+// Whether the kubelet has started the pod or the container before: it may have been resized since,
+// which no annotation shows.
+bool MayBeResized(const Question& question) {
+  const bool is_of_kubelet =
+      QosOfCgroupParent(question.sandbox->linux().cgroup_parent()).has_value();
+  return is_of_kubelet && (question.sandbox->metadata().attempt() > 0 ||
+                           (question.container && question.container->metadata().attempt() > 0));
 }
 
 // A container that the annotation does not name is estimated, and adds to the annotated containers.
@@ -136,8 +138,11 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
           FindSidecars(ask.pod, question.sandbox->linux().resources(), author);
       if (!found.ok()) return found.error();
     }
-    const Result<Done> agrees = RequireSandboxAgrees(ask.pod, *question.sandbox, author);
+    const Result<Done> agrees = RequireQos(ask.pod, author);
     if (!agrees.ok()) return agrees.error();
+    const Result<Done> allocated =
+        RequireKubeletAllocated(ask.pod, question.sandbox->linux().resources(), author);
+    if (!allocated.ok()) return Contradicted(ask, question, allocated.error());
     const Result<std::optional<Done>> hugepages =
         RequireAllocatedHugepages(ask.pod, *question.sandbox, options_.cgroups, author);
     if (!hugepages.ok()) return hugepages.error();
@@ -153,7 +158,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     }
     const Result<Done> same =
         RequireContainerAgrees(ask.pod, *stated, question, author, options_.claims_add_sizes);
-    if (!same.ok()) return same.error();
+    if (!same.ok()) return Contradicted(ask, question, same.error());
     if (!whole) {
       ask.pod.stated_qos = QosOf(ask.pod);
       ask.pod.containers = {Container(*stated)};
@@ -165,6 +170,17 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
   const std::string* const text = FindAnnotation(*question.sandbox, kKoordinatorAnnotation);
   if (text == nullptr || !options_.extended_resources) return std::optional<PodAsk>();
   return KnowExtended(question, *text);
+}
+
+Result<std::optional<PodAsk>> AnnotationSource::Contradicted(const PodAsk& ask,
+                                                             const Question& question,
+                                                             const Error& contradiction) const {
+  if (!MayBeResized(question)) return contradiction;
+  if (!question.container) return std::optional<PodAsk>();
+  std::optional<PodAsk> known = SizesOfCri(ask.pod, question, options_.claims_add_sizes);
+  if (!known) return contradiction;
+  known->source = ask.source + ", cpu and memory from CRI (" + contradiction.message + ")";
+  return known;
 }
 
 // Koordinator's annotation has extended resources only. A BestEffort pod has no others; for other

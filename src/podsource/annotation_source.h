@@ -8,7 +8,8 @@ namespace alignd::podsource {
 
 // Knows pods with one of the annotations of alignd/pod/annotated_resources.h. If a pod has several,
 // the first in that header is used. An annotation may refine what CRI shows. If it exceeds or
-// contradicts CRI, the pod is refused.
+// contradicts CRI, the pod is refused; but when the kubelet starts the pod or the container again,
+// cpu and memory of the container are then those of CRI: a resize does not change an annotation.
 //
 // A pod's sandbox does not show its huge pages. The limit of its cgroup does, which the kubelet
 // sets before. If that limit cannot be read, a pod with huge pages is not known as a whole, but
@@ -30,6 +31,10 @@ class AnnotationSource final : public ResourceSource {
 
  private:
   Result<std::optional<PodAsk>> Know(const Question& question) const;
+  // The kubelet starts the pod or the container again: after a resize, cpu and memory are those of
+  // CRI. Errors: `contradiction`, if it starts them for the first time.
+  Result<std::optional<PodAsk>> Contradicted(const PodAsk& ask, const Question& question,
+                                             const Error& contradiction) const;
   Result<std::optional<PodAsk>> KnowExtended(const Question& question,
                                              const std::string& text) const;
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "alignd/pod/resource_name.h"
 #include "podsource/cri_sizes.h"
 
 namespace alignd::podsource {
@@ -103,6 +104,45 @@ PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
     ask.source += " (its pod has resources of its own: quota " + std::to_string(cri.cpu_quota()) +
                   " does not match " + std::to_string(cri.cpu_shares()) + " shares)";
   }
+  return ask;
+}
+
+std::optional<PodAsk> SizesOfCri(const Pod& stated, const Question& question,
+                                 bool claims_add_sizes) {
+  const auto listed =
+      std::ranges::find(stated.containers, question.container->metadata().name(), &Container::name);
+  if (listed == stated.containers.end()) return std::nullopt;
+  PodAsk ask{.pod = PodWithoutContainers(*question.sandbox), .source = {}, .is_estimate = true};
+  Pod& pod = ask.pod;
+  if (pod.name.empty()) {  // an update names the UID only
+    pod.name = stated.name;
+    pod.name_space = stated.name_space;
+  }
+  pod.is_complete = false;
+  pod.pod_level = stated.pod_level;
+  pod.priority = stated.priority;
+  if (!pod.stated_qos) pod.stated_qos = QosOf(stated);
+  Container& container = pod.containers.emplace_back(*listed);
+  // In a pod with resources of its own, CRI may show those for any other container.
+  if (!IsEligible(stated, container)) return ask;
+  const bool has_equal = HasPodLevelResources(stated);
+  Resources sizes =
+      EstimateResources(question.container->linux().resources(),
+                        has_equal ? QosClass::kGuaranteed : *pod.stated_qos, claims_add_sizes);
+  const auto memory = container.resources.requests.find("memory");
+  const auto limit = sizes.limits.find("memory");
+  if (memory != container.resources.requests.end() && !sizes.requests.contains("memory")) {
+    const bool exceeds = limit != sizes.limits.end() && limit->second < memory->second;
+    sizes.requests["memory"] = exceeds ? limit->second : memory->second;
+  }
+  const auto is_size = [](const auto& entry) {
+    return entry.first == "cpu" || IsMemoryName(entry.first);
+  };
+  for (auto* const list : {&container.resources.requests, &container.resources.limits}) {
+    std::erase_if(*list, is_size);
+  }
+  container.resources.requests.merge(sizes.requests);
+  container.resources.limits.merge(sizes.limits);
   return ask;
 }
 

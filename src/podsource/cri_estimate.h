@@ -2,6 +2,7 @@
 // CPU, memory and huge pages are exact. CRI does not show devices.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,13 @@ Resources EstimateResources(const runtime::v1::LinuxContainerResources& cri, Qos
 // Guaranteed pod without any limits is a PoolContainer.
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container, bool claims_add_sizes);
+
+// A container of this pod, alone, with the cpu, memory and huge pages that CRI says: after a
+// resize, or before it, `stated` has others. What CRI does not show is as in `stated`: its kind,
+// its extended resources, pod-level resources, and the memory request of a Burstable pod, up to the
+// limit in CRI. nullopt: `stated` does not list the container.
+std::optional<PodAsk> SizesOfCri(const Pod& stated, const Question& question,
+                                 bool claims_add_sizes);
 
 // A container that is no part of what its pod was admitted with, such as an ephemeral one
 // (`kubectl debug`): it runs in the shared pool of the node, without devices, whatever sizes CRI

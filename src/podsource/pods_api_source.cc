@@ -13,9 +13,7 @@
 #include <utility>
 
 #include "pods/v1alpha1/pods.pb.h"
-#include "podsource/agreement.h"
-#include "podsource/cri_estimate.h"
-#include "podsource/cri_sizes.h"
+#include "podsource/api_pod.h"
 #include "podsource/v1_pod.h"
 #include "rpc/grpc_status.h"
 #include "rpc/unix_socket.h"
@@ -27,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kSource = "kubelet's Pods API";
+constexpr std::string_view kSource = kPodsApi;
 
 // In the kubelet's text of FAILED_PRECONDITION if the gate is off. The other one is "not ready".
 constexpr std::string_view kGateIsOff = "feature gate is disabled";
@@ -38,53 +36,13 @@ constexpr std::chrono::milliseconds kRepeatAfter{25};
 // The other cause of RESOURCE_EXHAUSTED: an answer that is too long for this client.
 constexpr std::string_view kTooLong = "larger than max";
 
-// The pod as the API describes it; nullopt if it lacks the container of the question.
-// Errors: kInvalidArgument if it contradicts CRI, naming both sides.
-Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question,
-                                             bool claims_add_sizes) {
-  const std::string author(kSource);
-  const Pod cri = PodWithoutContainers(*question.sandbox);
-  if (cri.stated_qos) pod.stated_qos = cri.stated_qos;
-  if (!cri.name.empty()) {  // an update names the UID only
-    pod.name = cri.name;
-    pod.name_space = cri.name_space;
-    pod.policies = cri.policies;
-  }
-  if (cri.stated_qos) {
-    const Result<Done> fits =
-        RequireKubeletAllocated(pod, question.sandbox->linux().resources(), author);
-    if (!fits.ok()) return fits.error();
-  }
-  if (question.container) {
-    const auto container =
-        std::ranges::find(pod.containers, question.container->metadata().name(), &Container::name);
-    if (container == pod.containers.end()) return std::optional<PodAsk>();
-    // If the pod has resources of its own, CRI shows them for containers without resources. Only
-    // eligible containers have something of their own.
-    if (cri.stated_qos && IsEligible(pod, *container)) {
-      // The kubelet's word about the limit is exact if the shares agree with it. A memory limit
-      // may also be larger because the answer is older than a resize.
-      const Result<Done> same =
-          RequireAgreement(*container, *cri.stated_qos, question.container->linux().resources(),
-                           author, {.to_quota = true, .to_memory = claims_add_sizes});
-      if (!same.ok()) return same.error();
-    }
-  }
-  return std::optional(PodAsk{std::move(pod), author, /*knows_dra=*/true});
-}
-
 }  // namespace
 
 // Calls the API and caches its last answers: the API is called once when a pod's sandbox is
 // created, not for each of its containers. Thread-safe.
 class PodsApiSource::Client {
  public:
-  // The pod, and the names of its ephemeral containers, which are not in it.
-  struct Known {
-    Pod pod;
-    std::vector<std::string> ephemeral;
-  };
-  using Got = std::function<void(Result<Known>)>;
+  using Got = std::function<void(Result<ApiPod>)>;
 
   Client(const Options& options, std::filesystem::path socket,
          std::shared_ptr<service::Client> client)
@@ -102,7 +60,7 @@ class PodsApiSource::Client {
     while (!calls_.empty()) idle_.Wait(mutex_);
   }
 
-  std::optional<Pod> Cached(const std::string& uid) const {
+  std::optional<ApiPod> Cached(const std::string& uid) const {
     const MutexLock lock(mutex_);
     const auto pod = pods_.find(uid);
     return pod == pods_.end() ? std::nullopt : std::optional(pod->second);
@@ -254,7 +212,8 @@ class PodsApiSource::Client {
     if (std::exchange(not_ready_, false)) spdlog::info("the kubelet's Pods API is ready");
   }
 
-  Result<Known> Read(const std::string& uid, const grpc::Status& status, const std::string& bytes) {
+  Result<ApiPod> Read(const std::string& uid, const grpc::Status& status,
+                      const std::string& bytes) {
     if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
       return status.error_message().find(kGateIsOff) != std::string::npos
                  ? GateIsOff()
@@ -283,13 +242,15 @@ class PodsApiSource::Client {
                    std::string(kSource) + ": requested pod " + uid + ", got pod " + pod->uid,
                    "check that --pods-api-endpoint is the kubelet's socket"};
     }
-    Cache(*pod);
-    return Known{*std::move(pod), EphemeralContainers(bytes)};
+    ApiPod known{*std::move(pod), EphemeralContainers(bytes), ShowsExtendedClaim(bytes)};
+    Cache(known);
+    return known;
   }
 
-  void Cache(const Pod& pod) {
+  void Cache(const ApiPod& known) {
+    const std::string& uid = known.pod.uid;
     const MutexLock lock(mutex_);
-    if (pods_.insert_or_assign(pod.uid, pod).second) oldest_first_.push_back(pod.uid);
+    if (pods_.insert_or_assign(uid, known).second) oldest_first_.push_back(uid);
     if (oldest_first_.size() <= kMaxPods) return;
     pods_.erase(oldest_first_.front());
     oldest_first_.pop_front();
@@ -307,7 +268,7 @@ class PodsApiSource::Client {
   std::optional<Off> off_ GUARDED_BY(mutex_);
   bool not_ready_ GUARDED_BY(mutex_) = false;
   std::set<std::shared_ptr<Call>> calls_ GUARDED_BY(mutex_);  // under way
-  std::map<std::string, Pod> pods_ GUARDED_BY(mutex_);
+  std::map<std::string, ApiPod> pods_ GUARDED_BY(mutex_);
   std::deque<std::string> oldest_first_ GUARDED_BY(mutex_);
 };
 
@@ -327,14 +288,23 @@ bool IsExpected(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kNotFound;
 }
 
-// The container is not in the spec that the API has just shown.
-PodAsk Unlisted(const Question& question, const std::vector<std::string>& ephemeral) {
-  const std::string& name = question.container->metadata().name();
-  const bool is_ephemeral = std::ranges::find(ephemeral, name) != ephemeral.end();
-  return PoolContainer(
-      *question.sandbox, *question.container,
-      std::string(kSource) +
-          (is_ephemeral ? ", ephemeral container" : ", which does not list the container"));
+// The answer about a pod that the API has just shown.
+Result<std::optional<PodAsk>> Know(const ApiPod& pod, const Question& question,
+                                   bool claims_add_sizes) {
+  Result<std::optional<PodAsk>> known = CompareWithCri(pod, question, claims_add_sizes);
+  if (!known.ok()) known = WithSizesOfCri(pod, question, claims_add_sizes, known.error());
+  if (known.ok() && !*known) known = std::optional(Unlisted(pod, question));
+  return known;
+}
+
+// The API does not answer now. What it has said of the pod before is true but for its sizes.
+// Errors: `why`, if it has not said anything.
+Result<std::optional<PodAsk>> Earlier(const std::optional<ApiPod>& cached, const Error& why,
+                                      const Question& question, bool claims_add_sizes) {
+  if (!cached || !question.container || why.code == ErrorCode::kNotFound) return why;
+  Result<std::optional<PodAsk>> known = WithSizesOfCri(*cached, question, claims_add_sizes, why);
+  if (known.ok() && !*known) return why;
+  return known;
 }
 
 }  // namespace
@@ -355,32 +325,32 @@ PodsApiSource::~PodsApiSource() = default;
 
 void PodsApiSource::Ask(const Question& question, Answer answer) {
   const std::string& uid = question.sandbox->metadata().uid();
-  if (question.container) {
-    if (std::optional<Pod> pod = client_->Cached(uid)) {
-      Result<std::optional<PodAsk>> known =
-          CompareWithCri(*std::move(pod), question, claims_add_sizes_);
-      if (known.ok() && *known) {
-        answer(std::move(known));
-        return;
-      }
-      // The pod may have changed since, by a resize or an ephemeral container.
+  std::optional<ApiPod> cached = client_->Cached(uid);
+  if (question.container && cached) {
+    Result<std::optional<PodAsk>> known = CompareWithCri(*cached, question, claims_add_sizes_);
+    if (known.ok() && *known) {
+      answer(std::move(known));
+      return;
     }
+    // The pod may have changed since, by a resize or an ephemeral container.
   }
-  client_->Get(uid, [question, claims_add_sizes = claims_add_sizes_,
-                     answer = std::move(answer)](const Result<Client::Known>& pod) {
-    Result<std::optional<PodAsk>> known = pod.ok()
-                                              ? CompareWithCri(pod->pod, question, claims_add_sizes)
-                                              : Result<std::optional<PodAsk>>(pod.error());
-    if (known.ok() && !*known) known = std::optional(Unlisted(question, pod->ephemeral));
-    if (!known.ok()) {
+  client_->Get(uid, [question, claims_add_sizes = claims_add_sizes_, cached = std::move(cached),
+                     answer = std::move(answer)](const Result<ApiPod>& pod) {
+    Result<std::optional<PodAsk>> known =
+        pod.ok() ? Know(*pod, question, claims_add_sizes)
+                 : Earlier(cached, pod.error(), question, claims_add_sizes);
+    if (!known.ok() && !pod.ok()) {
       const bool expected = IsExpected(known.error());
       if (!expected && question.remarks) *question.remarks = known.error().message;
       // A timeout, and an API that is not ready, have been logged once for all.
       const bool late = known.error().code == ErrorCode::kDeadlineExceeded;
       spdlog::log(expected || late ? spdlog::level::debug : spdlog::level::warn,
-                  "pod {}: {}; the next source of resources is used",
-                  PodNameOf(pod.ok() ? &pod->pod : nullptr, question), known.error().message);
+                  "pod {}: {}; the next source of resources is used", PodNameOf(nullptr, question),
+                  known.error().message);
       known = std::optional<PodAsk>();
+    } else if (!known.ok()) {
+      spdlog::info("pod {}: {}; it is decided about when its containers are created",
+                   PodNameOf(&pod->pod, question), known.error().message);
     }
     answer(std::move(known));
   });

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
@@ -19,6 +20,9 @@ struct PodAsk {
   std::string source;  // for `alignctl explain`: "annotation alignd.io/resources"
   // Whether the source knows which extended resources a DRA driver serves: `pod` is without them.
   bool knows_dra = false;
+  // Every container of the pod's spec, in its order, with everything that it requests. Empty: the
+  // source does not know that.
+  std::vector<Container> spec = {};
   // Whether CPU and memory of `pod` are from CRI: see EstimateContainer.
   bool is_estimate = false;
   // Whether they are from an annotation, which the author of the pod can change while it runs.

@@ -62,6 +62,11 @@ std::vector<std::string> EphemeralContainers(std::string_view bytes) {
   return names;
 }
 
+bool ShowsExtendedClaim(std::string_view bytes) {
+  v1::Pod pod;
+  return Decode(bytes, pod) && pod.status().has_extended_resource_claim_status();
+}
+
 Result<Pod> ParseV1Pod(std::string_view bytes) {
   v1::Pod pod;
   if (!Decode(bytes, pod)) {

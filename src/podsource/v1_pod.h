@@ -19,4 +19,10 @@ Result<Pod> ParseV1Pod(std::string_view bytes);
 // not have: they are no part of what the pod was admitted with. Empty for bytes that are no pod.
 std::vector<std::string> EphemeralContainers(std::string_view bytes);
 
+// Whether the status has the scheduler's mapping of extended resources to a ResourceClaim. The pod
+// of ParseV1Pod is without those resources then. Kubelets up to 1.37 serve the status that they
+// generate themselves, which never has the mapping. False for bytes that are no pod.
+// Source: kubelet pkg/kubelet/apis/pods/server.go, GetPod; kubelet_pods.go, generateAPIPodStatus.
+bool ShowsExtendedClaim(std::string_view bytes);
+
 }  // namespace alignd::podsource

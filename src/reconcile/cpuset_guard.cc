@@ -8,6 +8,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "cgroup/node_list.h"
+#include "cgroup/system_partition.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -289,6 +290,13 @@ void CpusetGuard::FoundCorrect(const std::string& id, Guarded& container,
   ReportCut(id, container, now);
 }
 
+// The kubelet gives the pods of its system partition fewer CPUs. Files that cannot be read are
+// found elsewhere.
+bool CpusetGuard::IsCutByPartition(const std::string& path) const {
+  const Result<std::optional<CpuSet>> cpus = cgroup::ReadPartitionCpus(cgroups_, path);
+  return cpus.ok() && cpus->has_value();
+}
+
 void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now) {
   // The two files are read one after the other: if a write came in between, the second has more.
   std::string sign;
@@ -298,7 +306,7 @@ void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const cgr
                                      : std::nullopt)) {
     apply_again_();  // a container may wait for these CPUs
   }
-  if (is_cut) {
+  if (is_cut && !IsCutByPartition(*container.path)) {
     sign = NameOf(SubjectOf(id, container)) + " has CPUs " + now.cpus.ToString() +
            ", but may use only " + Or(now.effective_cpus.ToString(), "none of them");
   }

@@ -72,7 +72,7 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
       reactor->Finish(
           {grpc::StatusCode::NOT_FOUND, "pod with UID " + request->poduid() + " not found"});
     } else {
-      if (manner_ == Manner::kAnswer) response->set_pod(pod->second);
+      if (manner_ == Manner::kAnswer) response->set_pod(Shown(pod->second));
       reactor->Finish(grpc::Status::OK);
     }
     return reactor;
@@ -97,6 +97,21 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
     const MutexLock lock(mutex_);
     limit_ = std::make_unique<rpc::RateLimit>(kPerSecond, kBurst);
   }
+  void ShowServersStatus() {
+    const MutexLock lock(mutex_);
+    shows_servers_status_ = true;
+  }
+  void AddExtendedClaim(const std::string& uid, const std::string& container,
+                        const std::string& resource) {
+    const MutexLock lock(mutex_);
+    k8s::Pod pod;
+    pod.ParseFromString(pods_[uid]);
+    k8s::ContainerExtendedResourceRequest& mapping =
+        *pod.mutable_status()->mutable_extended_resource_claim_status()->add_request_mappings();
+    mapping.set_container_name(container);
+    mapping.set_resource_name(resource);
+    pods_[uid] = pod.SerializeAsString();
+  }
   void AddEphemeral(const std::string& uid, const std::string& container) {
     const MutexLock lock(mutex_);
     k8s::Pod pod;
@@ -114,6 +129,15 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
   }
 
  private:
+  // What the answer has of the API server's pod.
+  std::string Shown(const std::string& bytes) const REQUIRES(mutex_) {
+    k8s::Pod pod;
+    const bool is_pod = pod.ParseFromString(bytes);
+    if (!is_pod || shows_servers_status_) return bytes;
+    pod.mutable_status()->clear_extended_resource_claim_status();
+    return pod.SerializeAsString();
+  }
+
   mutable Mutex mutex_;
   std::map<std::string, std::string> pods_ GUARDED_BY(mutex_);  // by UID
   std::vector<std::string> asked_ GUARDED_BY(mutex_);
@@ -121,6 +145,7 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
   Stage stage_ GUARDED_BY(mutex_) = Stage::kReady;
   std::unique_ptr<rpc::RateLimit> limit_ GUARDED_BY(mutex_);  // null: none
   grpc::Status failure_ GUARDED_BY(mutex_);
+  bool shows_servers_status_ GUARDED_BY(mutex_) = false;
 };
 
 Result<std::unique_ptr<PodsApi>> PodsApi::Start(const std::string& endpoint) {
@@ -144,6 +169,11 @@ void PodsApi::SetPodBytes(const std::string& uid, std::string bytes) {
 }
 void PodsApi::SetStage(Stage stage) { service_->SetStage(stage); }
 void PodsApi::LimitRate() { service_->LimitRate(); }
+void PodsApi::ShowServersStatus() { service_->ShowServersStatus(); }
+void PodsApi::AddExtendedClaim(const std::string& uid, const std::string& container,
+                               const std::string& resource) {
+  service_->AddExtendedClaim(uid, container, resource);
+}
 void PodsApi::AddEphemeral(const std::string& uid, const std::string& container) {
   service_->AddEphemeral(uid, container);
 }

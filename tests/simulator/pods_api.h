@@ -20,7 +20,10 @@ namespace alignd::simulator {
 // The pod as the kubelet's protobuf encoding of v1.Pod.
 std::string ToV1Pod(const Pod& pod);
 
-// Answers GetPod; an unknown pod is NOT_FOUND, with the kubelet's message. Thread-safe.
+// Answers GetPod; an unknown pod is NOT_FOUND, with the kubelet's message. The status is the one
+// that a kubelet generates when it begins to create a pod: it lacks what only the API server has,
+// such as extendedResourceClaimStatus. Thread-safe.
+// Source: kubelet pkg/kubelet/apis/pods/server.go, GetPod; kubelet.go, SyncPod.
 class PodsApi {
  public:
   // What kubelets since 1.37 serve on the socket.
@@ -43,6 +46,12 @@ class PodsApi {
   // From now on, as the kubelet does: 100 calls per second with a burst of 10, and
   // RESOURCE_EXHAUSTED beyond it.
   void LimitRate();
+  // From now on, answers have the status of the API server's pod: as a later kubelet may do.
+  void ShowServersStatus();
+  // The scheduler's mapping of a container's extended resource to a request of a claim, in the
+  // status of the API server's pod, which SetPod has set.
+  void AddExtendedClaim(const std::string& uid, const std::string& container,
+                        const std::string& resource);
   // The pod's ephemeral container (`kubectl debug`), added to what SetPod said.
   void AddEphemeral(const std::string& uid, const std::string& container);
   // Lets every call fail from now on, or work again if `status` is OK.

@@ -147,6 +147,22 @@ TEST_F(DaemonInfeasibleResize, SandboxIsRefusedIfThePodsApiShowsWhatIsImpossible
   ExpectForwarded(PodStep(running.sandbox, Sizes(4000, kGi)));
 }
 
+// The kubelet makes the resize before the last one, or cannot make the last one at all.
+TEST_F(DaemonInfeasibleResize, SandboxIsNotRefusedForALaterResizeThatThePodsApiShows) {
+  Start();
+  StartPodsApi();
+  const auto pod_with = [&](const std::string& cpus) {
+    api_->SetPod(MakePod("p", {App("app", {{"cpu", cpus}, {"memory", "1Gi"}})}));
+  };
+  pod_with("2");
+  const Running running = RunOne(PodConfig("p"), Sized(Sizes(2000, kGi)));
+  pod_with("60");
+  ExpectForwarded(PodStep(running.sandbox, Sizes(4000, kGi)));
+  EXPECT_TRUE(UpdateTo(running.container, Sizes(4000, kGi)).ok());
+  EXPECT_EQ(CpusOf(running.container), "1-4");
+  ExpectRefused(PodStep(running.sandbox, Sizes(60'000, kGi)), "asked for 60 exclusive CPUs");
+}
+
 // Resized under an alignd that let it: the container has more memory than it is assigned.
 TEST_F(DaemonInfeasibleResize, MemoryThatAContainerHasDoesNotRefuseAResizeOfItsCpus) {
   Start(StaticConfig(kStaticMemory));

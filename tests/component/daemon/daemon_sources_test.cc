@@ -1,6 +1,5 @@
 // The sources of a pod's resource requests: Pods API, annotations, CRI.
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -12,6 +11,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -148,9 +148,9 @@ TEST_F(DaemonSourcesTest, SimulatedKubeletServesThePodsApiWhileItRunsPods) {
 }
 
 // UpdateContainerResources knows the pod's UID only.
-TEST_F(DaemonSourcesTest, WarningAboutAnUpdateNamesThePodAndWhatCriSays) {
+TEST_F(DaemonSourcesTest, AnUpdateHasTheSizesOfCri) {
   StartPodsApi();
-  api_->SetPod(MakePod("p", {App("app", kTwo)}));
+  api_->SetPod(MakePod("p", {App("app", kGpuAndThree)}));
   podsource::PodsApiSource::Options options;
   options.endpoint = PodsApiEndpoint();
   options.timeout = kPatience;
@@ -159,19 +159,42 @@ TEST_F(DaemonSourcesTest, WarningAboutAnUpdateNamesThePodAndWhatCriSays) {
   const auto sandbox = std::make_shared<v1::PodSandboxConfig>();
   sandbox->mutable_metadata()->set_uid("p");
   sandbox->mutable_linux()->set_cgroup_parent("/kubepods/podp");
-  std::ostringstream log;
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
-  std::promise<bool> known;
-  (*source)->Ask({sandbox, std::make_shared<v1::ContainerConfig>(Pinned(3))},
-                 [&](const auto& answer) { known.set_value(answer.ok() && *answer); });
-  EXPECT_FALSE(known.get_future().get());
-  spdlog::set_default_logger(before);
-  EXPECT_NE(log.str().find("pod default/p (p): kubelet's Pods API: app: limits.cpu is 2000m (quota "
-                           "200000), but CRI says a quota of 300000 (3000m); the next source"),
-            std::string::npos)
-      << log.str();
+  std::promise<std::optional<podsource::PodAsk>> known;
+  (*source)->Ask({sandbox, std::make_shared<v1::ContainerConfig>(Pinned(4))},
+                 [&](const auto& answer) {
+                   known.set_value(answer.ok() ? *answer : std::optional<podsource::PodAsk>());
+                 });
+  const std::optional<podsource::PodAsk> ask = known.get_future().get();
+  ASSERT_TRUE(ask);
+  EXPECT_EQ(ask->pod.name_space + "/" + ask->pod.name, "default/p");
+  EXPECT_EQ(ask->source,
+            "kubelet's Pods API, cpu and memory from CRI (kubelet's Pods API: app: limits.cpu is "
+            "3000m (quota 300000), but CRI says a quota of 400000 (4000m))");
+  ASSERT_EQ(ask->pod.containers.size(), 1U);
+  const ResourceList& requests = ask->pod.containers[0].resources.requests;
+  EXPECT_EQ(requests.at("cpu").Value(), 4);
+  EXPECT_EQ(requests.at(kGpu).Value(), 1);
+  ASSERT_EQ(ask->spec.size(), 1U);
+  EXPECT_EQ(ask->spec[0].resources.requests.at("cpu").Value(), 3);
+}
+
+// Before the containers, nothing shows what they are allocated.
+TEST_F(DaemonSourcesTest, PodWithAPendingResizeIsDecidedWithItsContainers) {
+  StartPodsApi();
+  api_->SetPod(MakePod("p", {App("app", kTwo)}));
+  podsource::PodsApiSource::Options options;
+  options.endpoint = PodsApiEndpoint();
+  options.timeout = kPatience;
+  const auto source = podsource::PodsApiSource::Make(options);
+  ASSERT_TRUE(source.ok()) << source.error().Text();
+  const auto sandbox = std::make_shared<v1::PodSandboxConfig>(PodConfig("p"));
+  sandbox->mutable_linux()->mutable_resources()->set_cpu_shares(1024);
+  const LogOf log;
+  std::promise<bool> failed;
+  (*source)->Ask({sandbox, nullptr}, [&](const auto& answer) { failed.set_value(!answer.ok()); });
+  EXPECT_TRUE(failed.get_future().get());
+  EXPECT_EQ(log.Count("pod default/p (p): kubelet's Pods API: the pod's requests.cpu are 2000m"), 1)
+      << log.text();
 }
 
 // A kubelet that starts, before it has seen all sources of pods.
@@ -386,8 +409,62 @@ TEST_F(DaemonSourcesTest, SizeInCreateContainerTakesPrecedenceOverTheApi) {
   const Running running = RunOne(pod, Pinned(2));
   EXPECT_EQ(CpusOf(running.container), "1-2");
   const std::string source = SourceOf("pod-resized");
-  EXPECT_TRUE(source.starts_with("CRI estimate (kubelet's Pods API: the pod's requests.cpu"))
+  EXPECT_TRUE(
+      source.starts_with("kubelet's Pods API, cpu and memory from CRI (kubelet's Pods API: "
+                         "the pod's requests.cpu"))
       << source;
+}
+
+// The kubelet may not allow the resize for days, and the API may be away meanwhile.
+TEST_F(DaemonSourcesTest, ContainersHaveTheirDevicesWhileAResizeIsPending) {
+  Start();
+  StartGpus();
+  StartPodsApi();
+  api_->SetPod(MakePod("p", {App("a", {{"cpu", "5"}, {"memory", "100Mi"}, {kGpu, "1"}}),
+                             App("b", {{"cpu", "2"}, {"memory", "100Mi"}, {kGpu, "1"}})}));
+  v1::PodSandboxConfig pod = PodConfig("p");
+  pod.mutable_linux()->mutable_resources()->set_cpu_shares(4096);
+  const std::string sandbox = Run(pod);
+  EXPECT_EQ(State().find("\"p\""), std::string::npos) << State();
+  for (const bool is_away : {false, true}) {
+    if (is_away) api_->SetManner(simulator::Manner::kFail);
+    const auto created = Create(sandbox, pod, Pinned(2, is_away ? "b" : "a"));
+    ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+    const auto known = runtime_->FindContainer(created.response.container_id());
+    ASSERT_TRUE(known);
+    EXPECT_EQ(CpuSet::Parse(known->resources.cpuset_cpus())->Count(), 2);
+    EXPECT_EQ(known->config.devices_size(), 1);
+    const std::string source = SourceOf("pod-p");
+    EXPECT_TRUE(source.starts_with("kubelet's Pods API, cpu and memory from CRI (")) << source;
+    EXPECT_EQ(source.find("simulated failure") != std::string::npos, is_away) << source;
+  }
+  api_->SetManner(simulator::Manner::kAnswer);
+  api_->AddEphemeral("p", "debugger");
+  ASSERT_TRUE(Create(sandbox, pod, Pinned(2, "debugger")).status.ok());
+  EXPECT_EQ(SourceOf("pod-p"), "kubelet's Pods API, ephemeral container");
+}
+
+// A kubelet changes no annotation when it resizes a pod.
+TEST_F(DaemonSourcesTest, ResizedContainerWithAnAnnotationIsCreatedAgain) {
+  Start();
+  StartGpus();
+  const v1::PodSandboxConfig pod =
+      PodConfig("p", "", R"({"app":{"limits":{"cpu":"2","memory":"100Mi","nvidia.com/gpu":"1"}}})");
+  const Running running = RunOne(pod, Pinned(2));
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(running.container);
+  *request.mutable_linux() = Pinned(4).linux().resources();
+  ASSERT_TRUE(
+      Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status.ok());
+  ASSERT_TRUE(runtime_->EndContainer(running.container, 137));
+  v1::ContainerConfig again = Pinned(4);
+  EXPECT_EQ(Create(running.sandbox, pod, again).status.error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  again.mutable_metadata()->set_attempt(1);
+  const auto created = Create(running.sandbox, pod, again);
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-4");
+  EXPECT_EQ(runtime_->FindContainer(created.response.container_id())->config.devices_size(), 1);
 }
 
 // The containers run in the shared pool, whatever sizes CRI shows.

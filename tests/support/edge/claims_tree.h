@@ -46,15 +46,16 @@ class ClaimsTree : public FakeTree {
     Specify(kind, name, {{"mounts", {{{"hostPath", root() / file}}}}});
   }
 
-  // Writes dra_manager_state with one claim of one request.
+  // Writes dra_manager_state with one claim of one request. "": the driver names none.
   void Prepare(const std::string& pod_uid, const std::vector<dra::PreparedDevice>& prepared,
                const std::string& name = "gpus", const std::string& request = "gpus") const {
     using nlohmann::json;
     json drivers = json::object();
+    const json requests = request.empty() ? json::array() : json::array({request});
     for (const dra::PreparedDevice& device : prepared) {
       drivers[device.driver]["Devices"].push_back({{"PoolName", device.pool},
                                                    {"DeviceName", device.name},
-                                                   {"RequestNames", {request}},
+                                                   {"RequestNames", requests},
                                                    {"CDIDeviceIDs", device.cdi_names}});
     }
     const json claim = {{"ClaimName", name},

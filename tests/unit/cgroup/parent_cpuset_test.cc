@@ -82,6 +82,38 @@ TEST_P(ParentCpusetTest, OneCpuOfTheSharedPoolIsEnough) {
             "0-5 only");
 }
 
+// KEP-5894: systemPartition.cpuset is to be a part of reservedSystemCPUs.
+TEST_P(ParentCpusetTest, SharedContainersOfASystemPartitionMayHaveReservedCpusOnly) {
+  const ParentNeeds needs = {.exclusive = {},
+                             .shared = *CpuSet::Parse("4-7"),
+                             .shared_in_partition = *CpuSet::Parse("0-1")};
+  const auto fill = [&](const std::string& path, const std::string& cpus) {
+    Fill(path, cpus);
+    if (GetParam()) tree_.Write({path + "/cpuset.cpus", cpus + "\n"});
+  };
+  Fill("kubepods", "0-7");
+  const std::string parent = "/kubepods/system/burstable/podu1";
+  EXPECT_TRUE(Require(needs, parent).ok()) << "without a cpuset of its own";
+  fill("kubepods/system", "0-1");
+  EXPECT_TRUE(Require(needs, parent).ok());
+  Fill("kubepods/system/burstable/podu1", "1");
+  EXPECT_TRUE(Require(needs, parent).ok());
+  if (!GetParam()) return;
+  // In no other cgroup, and not on CPUs that may become exclusive.
+  fill("kubepods/podu1", "0-1");
+  EXPECT_FALSE(Require(needs).ok());
+  Fill("kubepods/system/burstable/podu1", "1-2");
+  const Result<Done> required = Require(needs, parent);
+  ASSERT_FALSE(required.ok());
+  EXPECT_EQ(required.error().message,
+            "the container runs in the shared pool, CPUs 4-7, but cgroup "
+            "/kubepods/system/burstable/podu1 may use CPUs 1-2 only");
+  EXPECT_NE(required.error().remedy.find("systemPartition.cpuset"), std::string::npos);
+  Fill("kubepods/system/burstable/podu1", "");
+  EXPECT_FALSE(Require(needs, parent).ok());
+  EXPECT_FALSE(Require({.exclusive = {2}, .shared_in_partition = {0, 1}}, parent).ok());
+}
+
 TEST_P(ParentCpusetTest, AllMemoryNodesAreRequired) {
   const auto needs = [](const char* nodes) {
     return ParentNeeds{.exclusive = {}, .memory_nodes = *CpuSet::Parse(nodes)};

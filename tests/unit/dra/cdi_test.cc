@@ -1,6 +1,7 @@
 // CDI specifications and the directories with them.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,35 @@ TEST(CdiSpec, HasThePathsOfNodesAndMounts) {
             (Nodes{{"/dev/nvidia0", "/host/dev/nvidia0"}}));
   EXPECT_EQ(spec->devices.at("uid-gpu-0").mounts, std::vector<std::string>{"/usr/lib/x"});
   EXPECT_EQ(spec->devices.at("uid-gpu-1"), CdiEdits());
+}
+
+// Otherwise the runtime takes the number from the node on the host.
+TEST(CdiSpec, NumberOfANodeIsStatedByTypeAndMajor) {
+  struct Case {
+    const char* members;
+    std::optional<DeviceNumber> expected;
+  };
+  const Case cases[] = {
+      {R"("type":"c","major":240,"minor":1)", DeviceNumber{false, 240, 1}},
+      {R"("type":"u","major":240,"minor":1)", DeviceNumber{false, 240, 1}},
+      {R"("type":"b","major":259)", DeviceNumber{true, 259, 0}},
+      {R"("major":240,"minor":1)", std::nullopt},
+      {R"("type":"c","minor":1)", std::nullopt},
+      {R"("type":"c","major":0,"minor":1)", std::nullopt},
+      {R"("type":"p","major":240,"minor":1)", std::nullopt},
+      {R"("type":"c","major":-1,"minor":1)", std::nullopt},
+      {R"("type":"c","major":240,"minor":-1)", std::nullopt},
+      {R"("type":"c","major":"240","minor":1)", std::nullopt},
+      {R"("type":"c","major":240,"minor":1.5)", std::nullopt},
+      {R"("type":7,"major":240,"minor":1)", std::nullopt},
+  };
+  for (const Case& c : cases) {
+    const Result<CdiSpec> spec =
+        ParseCdiSpec(R"({"kind":"a/b","containerEdits":{"deviceNodes":[{"path":"/dev/x",)" +
+                     std::string(c.members) + "}]}}");
+    ASSERT_TRUE(spec.ok()) << spec.error().Text();
+    EXPECT_EQ(spec->common.device_nodes, (Nodes{{"/dev/x", "/dev/x", c.expected}})) << c.members;
+  }
 }
 
 struct WrongSpecText {

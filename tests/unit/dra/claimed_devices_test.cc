@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,38 @@ TEST_F(ClaimedDevicesTest, AreThoseThatArePreparedForThePod) {
   EXPECT_NE(unreadable.error().message.find("dra_manager_state"), std::string::npos);
 }
 
+// The API server cuts the name that the scheduler asks for.
+TEST_F(ClaimedDevicesTest, ClaimForExtendedResourcesIsRecognisedByItsNameOrItsRequests) {
+  const std::string short_name = "pod-extended-resources-x2x4z";
+  const std::string cut(63, 'n');
+  const std::string request = "container-1-request-12";
+  struct Case {
+    std::string name;
+    std::string request;
+    std::set<std::string> expected;
+  };
+  const Case cases[] = {
+      {short_name, request, {request}},
+      {short_name, "gpus", {"gpus"}},
+      {short_name, "", {"all its requests"}},
+      {cut, request, {request}},
+      {cut, "gpus", {}},
+      {cut, "container-1-request-", {}},
+      {cut, "container--request-1", {}},
+      {cut, "container-1-request-1x", {}},
+      {cut, "my-container-1-request-1", {}},
+      {cut, "", {}},
+      {cut + "n", request, {}},
+      {"gpus", request, {}},
+  };
+  for (const Case& c : cases) {
+    tree_.Prepare("p", {Gpu("0")}, c.name, c.request);
+    const Result<Prepared> prepared = PreparedFor(tree_.places(), "p");
+    ASSERT_TRUE(prepared.ok() && prepared->size() == 1) << c.name;
+    EXPECT_EQ(prepared->front().extended_requests, c.expected) << c.name << " " << c.request;
+  }
+}
+
 TEST_F(ClaimedDevicesTest, AreWhereTheKernelSeesTheirNodes) {
   tree_.AddGpu("0", 0);
   tree_.AddGpu("1", 1);
@@ -76,6 +109,26 @@ TEST_F(ClaimedDevicesTest, NodesAreFoundByTheirPathOnTheHostOrInTheContainer) {
     const PreparedDevice device = {
         "example.com", "node", "gpu", {"example.com/gpu=" + std::string(name)}};
     EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/node/gpu", {1}}})) << name;
+  }
+}
+
+// The runtime makes the node by its number, and does not look at the paths. A number that the
+// kernel does not show, as of NVIDIA's driver before 555, says nothing.
+TEST_F(ClaimedDevicesTest, StatedNumberOfANodeGoesBeforeItsPaths) {
+  tree_.AddGpu("0", 0);
+  tree_.AddGpu("1", 1);
+  struct Case {
+    const char* path;
+    int minor;
+    int64_t node;
+  };
+  for (const auto& [path, minor, node] :
+       {Case{"/dev/x", 1, 1}, Case{"/dev/gpu0", 1, 1}, Case{"/dev/gpu1", 7, 1}}) {
+    tree_.Specify(
+        "example.com/gpu", "numbered",
+        {{"deviceNodes", {{{"path", path}, {"type", "c"}, {"major", 500}, {"minor", minor}}}}});
+    const PreparedDevice device = {"example.com", "node", "gpu", {"example.com/gpu=numbered"}};
+    EXPECT_EQ(LocateAll({device}), (Devices{{"example.com/node/gpu", {node}}})) << path;
   }
 }
 

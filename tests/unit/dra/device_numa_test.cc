@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "edge/fake_tree.h"
@@ -29,6 +30,12 @@ class DeviceNumaTest : public ::testing::Test {
     const std::string directory = below + "/class/" + name;
     tree_.Write({directory + "/uevent", "MAJOR=1\nDEVNAME=" + name + "\n"});
     tree_.Write(FakeEntry::Link("sys/dev/" + number, "../../../" + directory));
+  }
+  // As a link of the kernel: from sys/kernel/iommu_groups/GROUP/devices to the device.
+  void AddToGroup(const std::string& group, const std::string& name,
+                  const std::string& directory) const {
+    tree_.Write(FakeEntry::Link("sys/kernel/iommu_groups/" + group + "/devices/" + name,
+                                "../../../../../" + directory));
   }
   Result<NumaIds> OfNode(const std::string& path) const {
     return DeviceNuma(tree_.root()).OfDeviceNode(path);
@@ -72,9 +79,49 @@ TEST_F(DeviceNumaTest, NvidiaGpuIsFoundByItsMinorNumber) {
 
 TEST_F(DeviceNumaTest, VfioGroupIsWhereItsDevicesAre) {
   AddPci("1\n");
-  tree_.Write(FakeEntry::Link("sys/kernel/iommu_groups/12/devices/0000:81:00.0", "../x"));
+  AddToGroup("12", "0000:81:00.0", kSlot);
   EXPECT_EQ(*OfNode("/dev/vfio/12"), NumaIds{1});
-  EXPECT_EQ(*OfNode("/dev/vfio/vfio"), NumaIds());
+  EXPECT_EQ(*OfNode("/dev/vfio/noiommu-12"), NumaIds{1});
+  for (const char* const other : {"vfio", "13", "noiommu-13", "noiommu-", "12x", "noiommu-12/x"}) {
+    EXPECT_EQ(*OfNode("/dev/vfio/" + std::string(other)), NumaIds()) << other;
+  }
+}
+
+// As those of virtual GPUs: no PCI devices, but parts of one.
+TEST_F(DeviceNumaTest, MediatedDeviceIsWhereItsParentIs) {
+  AddPci("1\n");
+  const std::string uuid = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001";
+  tree_.Write({std::string(kSlot) + "/" + uuid + "/uevent", "DRIVER=vfio_mdev\n"});
+  AddToGroup("12", uuid, std::string(kSlot) + "/" + uuid);
+  EXPECT_EQ(*OfNode("/dev/vfio/12"), NumaIds{1});
+}
+
+TEST_F(DeviceNumaTest, GroupUnitesItsDevicesAndSkipsThoseThatAreNowhere) {
+  AddPci("1\n");
+  tree_.Write({"sys/devices/pci0000:00/0000:00:01.0/numa_node", "0\n"});
+  tree_.Write({"sys/devices/platform/dma/uevent", ""});
+  AddToGroup("12", "0000:81:00.0", kSlot);
+  AddToGroup("12", "dma", "sys/devices/platform/dma");
+  AddToGroup("12", "gone", "sys/devices/platform/gone");
+  EXPECT_EQ(*OfNode("/dev/vfio/12"), NumaIds{1});
+  AddToGroup("12", "0000:00:01.0", "sys/devices/pci0000:00/0000:00:01.0");
+  EXPECT_EQ(*OfNode("/dev/vfio/12"), (NumaIds{0, 1}));
+}
+
+TEST_F(DeviceNumaTest, DeviceIsFoundByItsNumber) {
+  AddPci("1\n");
+  AddNode("char/226:128", "dri/renderD128");
+  AddNode("block/226:129", "nvme0n1");
+  AddNode("char/1:3", "null", "sys/devices/virtual/mem");
+  AddNode("char/511:0", "vfio/12", "sys/devices/virtual/vfio");
+  AddToGroup("12", "0000:81:00.0", kSlot);
+  const DeviceNuma kernel(tree_.root());
+  EXPECT_EQ(*kernel.OfDeviceNumber({false, 226, 128}), NumaIds{1});
+  EXPECT_EQ(*kernel.OfDeviceNumber({true, 226, 129}), NumaIds{1});
+  EXPECT_EQ(*kernel.OfDeviceNumber({false, 1, 3}), NumaIds());
+  EXPECT_EQ(*kernel.OfDeviceNumber({false, 511, 0}), NumaIds{1}) << "by the group of its name";
+  EXPECT_EQ(*kernel.OfDeviceNumber({true, 226, 128}), std::nullopt);
+  EXPECT_EQ(*kernel.OfDeviceNumber({false, 226, 129}), std::nullopt);
 }
 
 TEST_F(DeviceNumaTest, PciDeviceAndPcieRootAreFoundByName) {

@@ -328,6 +328,51 @@ TEST(AnnotationSource, ExtendedResourcesCanBeSwitchedOff) {
 
 // --- Pods whose cgroup parent shows no QoS class ------------------------------------------------
 
+// A resize does not change it.
+TEST(AnnotationSource, ContainerThatIsStartedAgainHasTheSizesOfCri) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo);
+  v1::ContainerConfig container = Kubelet(4000, 4000, 128 * kMi);
+  EXPECT_EQ(PodOfContainer(sandbox, container).error().code, ErrorCode::kInvalidArgument);
+  container.mutable_metadata()->set_attempt(1);
+  for (const bool again : {false, true}) {
+    if (again) {
+      container.mutable_metadata()->set_attempt(0);
+      sandbox.mutable_metadata()->set_attempt(1);
+    }
+    const Result<PodAsk> ask = PodOfContainer(sandbox, container);
+    ASSERT_TRUE(ask.ok()) << ask.error().Text();
+    EXPECT_TRUE(ask->source.starts_with(
+        "annotation alignd.io/resources, cpu and memory from CRI (annotation alignd.io/resources: "
+        "app: limits.cpu is 2000m"))
+        << ask->source;
+    ASSERT_EQ(ask->pod.containers.size(), 1U);
+    EXPECT_FALSE(ask->pod.is_complete);
+    const Resources& resources = ask->pod.containers[0].resources;
+    for (const ResourceList& list : {resources.requests, resources.limits}) {
+      EXPECT_EQ(list.at("cpu").Value(), 4);
+      EXPECT_EQ(list.at("memory").Value(), 128 * kMi);
+      EXPECT_EQ(list.at("example.com/gpu").Value(), 1);
+    }
+  }
+  // Not if it agrees, nor outside of the kubelet's cgroups.
+  EXPECT_EQ(PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi))->pod.containers.size(), 2U);
+  sandbox.mutable_linux()->set_cgroup_parent("/other");
+  EXPECT_FALSE(PodOfContainer(sandbox, container).ok());
+}
+
+TEST(AnnotationSource, PodThatWasMadeSmallerIsDecidedWithItsContainers) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo);
+  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(1536);
+  EXPECT_FALSE(PodOfSandbox(sandbox).ok());
+  sandbox.mutable_metadata()->set_attempt(1);
+  const Result<std::optional<PodAsk>> pod = PodOfSandbox(sandbox);
+  ASSERT_TRUE(pod.ok()) << pod.error().Text();
+  EXPECT_FALSE(*pod);
+  const Result<PodAsk> app = PodOfContainer(sandbox, Kubelet(1000, 1000, 64 * kMi));
+  ASSERT_TRUE(app.ok()) << app.error().Text();
+  EXPECT_EQ(ExclusiveCpus(app->pod, app->pod.containers.at(0)), 1);
+}
+
 TEST(AnnotationSource, WithoutAQosClassItMustNotContradictTheContainersSizes) {
   const v1::PodSandboxConfig sandbox = Annotated(kTwo, "/elsewhere");
   EXPECT_TRUE(PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi)).ok());

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/pod_builder.h"
 #include "edge/cri_pods.h"
 
 namespace alignd::podsource {
@@ -39,6 +41,59 @@ TEST(CriEstimate, RequestOfABurstablePodFollowsFromItsShares) {
     ASSERT_EQ(request->MilliValue() * 1024 / 1000, millis * 1024 / 1000) << millis;
     ASSERT_EQ(ExclusiveCpus(ask->pod, container), 0);
   }
+}
+
+// What CRI does not show is as in the spec.
+TEST(CriEstimate, SizesOfCriReplaceThoseOfTheSpec) {
+  const std::string pages = "hugepages-2Mi";
+  Pod stated = MakePod("uid", {Sidecar("app", {{"cpu", "5"}, {pages, "2Mi"}, {"a.com/x", "1"}}),
+                               App("other", {{"cpu", "1"}})});
+  stated.containers[0].resources.requests["memory"] = *Quantity::Parse("100Mi");
+  stated.priority = 7;
+  const auto ask_for = [&](const std::string& parent, const v1::ContainerConfig& container) {
+    const Question question{std::make_shared<v1::PodSandboxConfig>(Sandbox(parent)),
+                            std::make_shared<v1::ContainerConfig>(container)};
+    return SizesOfCri(stated, question, /*claims_add_sizes=*/false);
+  };
+  const auto burstable = ask_for("/kubepods/burstable/pod1", Kubelet(500, 2000, 64 * kMi));
+  ASSERT_TRUE(burstable);
+  EXPECT_TRUE(burstable->is_estimate);
+  EXPECT_FALSE(burstable->pod.is_complete);
+  EXPECT_EQ(burstable->pod.priority, 7);
+  EXPECT_EQ(burstable->pod.name, "name");
+  ASSERT_EQ(burstable->pod.containers.size(), 1U);
+  const Container& app = burstable->pod.containers[0];
+  EXPECT_EQ(app.kind, ContainerKind::kSidecar);
+  EXPECT_EQ(app.resources.requests.at("cpu").MilliValue(), 500);
+  EXPECT_EQ(app.resources.limits.at("cpu").MilliValue(), 2000);
+  EXPECT_EQ(app.resources.requests.at("memory").Value(), 64 * kMi) << "up to the limit";
+  EXPECT_EQ(app.resources.limits.at("a.com/x").Value(), 1);
+  EXPECT_FALSE(app.resources.limits.contains(pages)) << "CRI shows none";
+  const auto unlimited = ask_for("/kubepods/burstable/pod1", Kubelet(500, 0, 0));
+  ASSERT_TRUE(unlimited);
+  const Resources& resources = unlimited->pod.containers[0].resources;
+  EXPECT_EQ(resources.requests.at("memory").Value(), 100 * kMi);
+  EXPECT_FALSE(resources.limits.contains("cpu"));
+  EXPECT_FALSE(resources.limits.contains("memory"));
+  EXPECT_FALSE(ask_for("/kubepods/pod1", Kubelet(500, 500, kMi, "missing")));
+}
+
+// Its own sizes count only where the container is entitled to some.
+TEST(CriEstimate, SizesOfCriInAPodWithResourcesOfItsOwn) {
+  Pod stated = MakePod("uid", {App("app", {{"cpu", "2"}, {"memory", "64Mi"}}), App("plain", {})});
+  const ResourceList all = Amounts({{"cpu", "6"}, {"memory", "1Gi"}});
+  stated.pod_level = Resources{all, all};
+  const auto ask_for = [&](const v1::ContainerConfig& container) {
+    const Question question{std::make_shared<v1::PodSandboxConfig>(Sandbox("/kubepods/pod1")),
+                            std::make_shared<v1::ContainerConfig>(container)};
+    return *SizesOfCri(stated, question, /*claims_add_sizes=*/false);
+  };
+  const PodAsk app = ask_for(Kubelet(1000, 1000, 32 * kMi));
+  EXPECT_EQ(app.pod.pod_level, stated.pod_level);
+  EXPECT_EQ(app.pod.containers[0].resources.requests, app.pod.containers[0].resources.limits);
+  EXPECT_EQ(app.pod.containers[0].resources.requests.at("memory").Value(), 32 * kMi);
+  EXPECT_EQ(ask_for(Kubelet(6000, 6000, 1024 * kMi, "plain")).pod.containers[0],
+            stated.containers[1]);
 }
 
 TEST(CriEstimate, NamesThePod) {

@@ -76,6 +76,9 @@ TEST(V1Pod, ExtendedResourcesOfDraDriversAreNotDevicePlugins) {
   EXPECT_FALSE(app.requests.contains("example.com/gpu"));
   EXPECT_TRUE(app.limits.contains("example.com/nic"));
   EXPECT_TRUE(pod->containers.at(1).resources.limits.contains("example.com/gpu"));
+  EXPECT_TRUE(ShowsExtendedClaim(Field(1, Field(5, "uid")) + Field(3, status)));
+  EXPECT_FALSE(ShowsExtendedClaim(Field(1, Field(5, "uid")) + Field(3, Field(9, "Guaranteed"))));
+  EXPECT_FALSE(ShowsExtendedClaim("\xff\xff"));
 }
 
 // Field numbers as in IsParsedByTheFieldNumbersOfKubernetes.
