@@ -324,10 +324,13 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   if (spans && policy.kind() != TopologyManagerPolicy::kSingleNumaNode) return true;
   NumaQuestion question;
   std::vector<std::string> resources;
-  for (const auto& [resource, free] : free_) resources.push_back(resource);
+  for (const auto& [resource, free] : free_) {
+    // Of others, an item can have devices of several NUMA nodes, which are not counted here.
+    if (!loose_.contains(resource)) resources.push_back(resource);
+  }
   for (size_t numa = 0; numa < static_cast<size_t>(node.machine.numa_count()); ++numa) {
     AmountRow& row = question.free.emplace_back();
-    for (const auto& [resource, free] : free_) row.push_back(free[numa]);
+    for (const std::string& resource : resources) row.push_back(free_.at(resource)[numa]);
   }
   question.split = AmountRow(resources.size());
   for (const Item& item : items) {
