@@ -3,6 +3,7 @@
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -48,13 +49,14 @@ class DaemonWaits : public DaemonTest {
     return explained->decisions(0).message();
   }
   // RunPodSandbox has had that answer, and CreateContainer has come to it as well.
+  // A call for one of its containers waits for the device plugin.
   bool AwaitHeld(const std::string& uid) const {
     return Eventually([&] {
-      const auto explained =
-          control::ControlClient(DaemonOptions().ControlSocket()).Explain(uid, 1);
-      return explained.ok() && !explained->decisions().empty() &&
-             explained->decisions(0).times() >= 2 &&
-             explained->decisions(0).message().find("has not registered yet") != std::string::npos;
+      const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
+      return status.ok() && std::ranges::any_of(status->pending(), [&](const auto& pending) {
+               return pending.pod_uid() == uid && pending.until_unix_ms() > 0 &&
+                      pending.message().find("has not registered yet") != std::string::npos;
+             });
     });
   }
   static bool Says(const grpc::Status& status, const std::string& text) {

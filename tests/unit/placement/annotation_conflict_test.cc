@@ -27,7 +27,7 @@ std::string AnnotatedPodText(const std::string& annotation, const std::string& t
          R"(},{"name":"side","image":"i","resources":{"requests":{"cpu":"500m"}}}]}})";
 }
 
-PlannedPod PlannedOf(const std::string& object) {
+PlannedPod PlannedFrom(const std::string& object) {
   Manifests manifests;
   EXPECT_TRUE(ReadManifest(object, "f", manifests).ok());
   const auto pods = ExpandPods(manifests, std::nullopt);
@@ -38,7 +38,7 @@ PlannedPod PlannedOf(const std::string& object) {
 std::string ConflictOf(const std::string& annotation, const std::string& text,
                        const std::string& more_spec = "") {
   const std::string conflict =
-      PlannedOf(AnnotatedPodText(annotation, text, more_spec)).annotation_conflict;
+      PlannedFrom(AnnotatedPodText(annotation, text, more_spec)).annotation_conflict;
   return conflict.substr(0, conflict.find("; a node"));
 }
 
@@ -65,7 +65,7 @@ TEST(AnnotationConflict, NoneIfAContainerWithoutDevicesIsNotNamed) {
   const std::string burstable =
       R"({"limits":{"cpu":"2","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}})";
   EXPECT_EQ(
-      PlannedOf(AnnotatedPodText(kOwnAnnotation, R"({"app":)" + burstable + "}", "", burstable))
+      PlannedFrom(AnnotatedPodText(kOwnAnnotation, R"({"app":)" + burstable + "}", "", burstable))
           .annotation_conflict,
       "");
 }
@@ -140,7 +140,7 @@ TEST(AnnotationConflict, NoNodeCanBeSaidToTakeThePod) {
       R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":)"
       R"({"alignd.io/resources":"{\"app\":{\"limits\":{\"a.com/gpu\":2}}}"}},)"
       R"("spec":{"containers":[{"name":"app","image":"i"}]}})";
-  PlannedPod pod = PlannedOf(object);
+  PlannedPod pod = PlannedFrom(object);
   EXPECT_NE(pod.annotation_conflict, "");
   EXPECT_TRUE(DependsOnNumaNodes(pod));
   const Result<PlannedNode> node = PlannedNode::Make(
@@ -160,9 +160,9 @@ TEST(AnnotationConflict, NoNodeCanBeSaidToTakeThePod) {
 // Else, one such pod would make its node undecided for all others, for as long as it exists.
 TEST(AnnotationConflict, NoneOfAPodThatIsOnANode) {
   std::string object = AnnotatedPodText(kOwnAnnotation, "{", R"("nodeName":"n",)");
-  EXPECT_NE(PlannedOf(object).annotation_conflict, "");  // a manifest
+  EXPECT_NE(PlannedFrom(object).annotation_conflict, "");  // a manifest
   object.replace(object.find(R"("name":"p")"), 10, R"("name":"p","uid":"u")");
-  EXPECT_EQ(PlannedOf(object).annotation_conflict, "");
+  EXPECT_EQ(PlannedFrom(object).annotation_conflict, "");
 }
 
 }  // namespace
