@@ -378,6 +378,10 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources,
   std::ranges::move(*of_objects, std::back_inserter(nodes));
   for (FleetNode& node : nodes) {
     if (node.problem) continue;
+    if (node.config.empty() && sources.flags != placement::PolicyFlags()) {
+      return BadFleet("node " + node.name + ": " + kFlagsOfNodes + ": " + kFlagsNeedConfig,
+                      "add --config, or remove the flags");
+    }
     const Result<Done> completed = Complete(sources.devices, node);
     if (!completed.ok()) return completed.error();
   }

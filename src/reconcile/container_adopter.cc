@@ -100,7 +100,8 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
     const bool is_incomplete = admission::IsIncomplete(node_, snapshot->state, marked.key, *mark);
     // What the mark of one that runs says is compared with the state.
     if (!is_incomplete && !marked.runs) continue;
-    const bool has_cpus = !mark->cpus.empty() || snapshot->state.cpu.Find(marked.key) != nullptr;
+    const bool has_cpus = !mark->cpus.empty() || snapshot->state.cpu.Find(marked.key) != nullptr ||
+                          snapshot->state.cpu.WasShared(marked.key);
     questions_->pending.push_back({.container = {.id = marked.id,
                                                  .key = marked.key,
                                                  .pod = marked.pod,

@@ -173,8 +173,9 @@ class ContainerRegistry {
 
   // Around a call of another client for that container. While a container starts, a runtime may
   // accept an update without applying it. During and after a call that `changes_cpus`, the
-  // container may be where it was or on `cpus`, which are sent with the call; empty: it may be
-  // anywhere. `may_go_on`: the call has ended, but perhaps not what the runtime does for it.
+  // container may be where it was or on `cpus`, which are sent with the call and are its exclusive
+  // ones; empty: it may be anywhere. `may_go_on`: the call has ended, but perhaps not what the
+  // runtime does for it.
   void BeginContainerCall(const std::string& id, bool changes_cpus, const CpuSet& cpus = {});
   // The call that has begun is sent with these CPUs instead.
   void ContainerCallSets(const std::string& id, const CpuSet& cpus);
@@ -308,6 +309,8 @@ class ContainerRegistry {
   Container* Find(const std::string& id) REQUIRES(mutex_);
   // All CPUs that the container may be on; empty: anywhere.
   static CpuSet FootprintOf(const Container& container);
+  // A call may bring it onto these exclusive CPUs; none if empty.
+  static void MayComeOnto(Container& container, const CpuSet& exclusive);
   static bool MayNarrow(const Container& container);
   // Of the sandbox or container of that id; null if it is not known.
   Stopping* StoppingOf(const std::string& id) REQUIRES(mutex_);

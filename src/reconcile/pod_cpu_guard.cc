@@ -77,9 +77,13 @@ PodCpuGuard::Clock::time_point PodCpuGuard::Run() {
     if (time <= Clock::now()) now.push_back(uid);
   }
   for (const std::string& uid : now) {
-    due_.erase(uid);
     const auto pod = pods_.find(uid);
-    if (pod != pods_.end() && !pod->second.retry) Check(uid, pod->second);
+    if (pod != pods_.end() && pod->second.retry) {
+      due_[uid] = *pod->second.retry;  // ForgetGone then restores its quota
+      continue;
+    }
+    due_.erase(uid);
+    if (pod != pods_.end()) Check(uid, pod->second);
   }
   Clock::time_point next = RecurringTask::kNever;
   for (const auto& [uid, time] : due_) next = std::min(next, time);

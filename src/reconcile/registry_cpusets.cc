@@ -204,6 +204,7 @@ void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_c
   // A start may put the container where the runtime's record says.
   if (!changes_cpus && !container->narrowed) return;
   container->footprint = changes_cpus ? Together(container->footprint, cpus) : CpuSet();
+  MayComeOnto(*container, cpus);
   container->certain = container->narrowed = false;
   if (changes_cpus) container->outcome_known = false;
 }
@@ -211,7 +212,17 @@ void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_c
 void ContainerRegistry::ContainerCallSets(const std::string& id, const CpuSet& cpus) {
   const MutexLock lock(mutex_);
   Container* const container = Find(id);
-  if (container != nullptr) container->footprint = Together(container->footprint, cpus);
+  if (container == nullptr) return;
+  container->footprint = Together(container->footprint, cpus);
+  MayComeOnto(*container, cpus);
+}
+
+// If a further call takes them from it before an update of ours has shown where it is, it has to
+// leave them.
+void ContainerRegistry::MayComeOnto(Container& container, const CpuSet& exclusive) {
+  if (exclusive.empty()) return;
+  container.last = container.last_exclusive == true ? container.last | exclusive : exclusive;
+  container.last_exclusive = true;
 }
 
 bool ContainerRegistry::EndContainerCall(const std::string& id, bool changes_cpus, bool may_go_on) {

@@ -71,7 +71,9 @@ class Placement {
   // Takes the placement under this policy, unless it is worse.
   bool Try(const StaticPolicy& policy) {
     Admission there = decide_(policy);
+    // The hints of a pod do not know what each of its containers stays away from.
     const bool is_worse = IsWorse(node_, pod_, policy, there, best_) ||
+                          LeavesAffinity(node_, pod_, best_, there) ||
                           (is_apart_ && ObjectionToNuma(node_, state_, pod_, there));
     if (!is_worse) best_ = std::move(there);
     return !is_worse;
@@ -85,14 +87,10 @@ class Placement {
   bool TryIsolation(const CpusByContainer& avoided) {
     StaticPolicy asking = policy_;
     AvoidByContainer(pod_, avoided, asking);
-    const Admission before = best_;
     for (const CpuSet& place : PlacesToTry(node_, state_, pod_, avoided.begin()->second)) {
       if (!TryAt(asking, place)) continue;
-      if (!LeavesAffinity(node_, pod_, before, best_)) {
-        policy_ = std::move(asking);
-        return true;
-      }
-      best_ = before;
+      policy_ = std::move(asking);
+      return true;
     }
     return false;
   }

@@ -155,6 +155,30 @@ TEST(OwnIsolation, TheExclusivePolicyComesFirst) {
   EXPECT_EQ(PlacedOn(node, state, pod), "app 1-2");
 }
 
+// In scope pod, the hints do not know which CPUs each container stays away from.
+TEST(OwnIsolation, TheExclusivePolicyDoesNotLeaveTheNumaNodeOfThePod) {
+  const Node node = IsolatedNode{.isolated = "2-3,6-7",
+                                 .policy = TopologyManagerPolicy::kSingleNumaNode,
+                                 .machine = "socket:2 numa:1 core:2 pu:2",
+                                 .scope = TopologyManagerScope::kPod,
+                                 .more = {PodPolicy::kCpuExclusivePolicy}}
+                        .Make();
+  for (const std::string& other : {"1", "2", "3", "5", "6"}) {
+    NodeState state = NodeState::Initial(node);
+    state.cpu.default_set -= Cpus(other);
+    state.cpu.assignments["other"]["app"] = Cpus(other);
+    state.chosen_policies["other"] = PodPolicies{.exclusive = CpuExclusivePolicy::kPcpuLevel};
+    Pod pod = TwoContainers(kApp, 1, 1);
+    AskIsolated(pod, "/container.log", "false");
+    pod.policies.exclusive = CpuExclusivePolicy::kPcpuLevel;
+    const Admission admission = Admit(node, state, pod, devicemanager::NoPreference);
+    ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
+    const CpuSet together =
+        admission.assignments.at("app").exclusive | admission.assignments.at("log").exclusive;
+    EXPECT_EQ(node.machine.NumaOf(together).Count(), 1) << other << ": " << together.ToString();
+  }
+}
+
 TEST(OwnIsolation, AContainerKeepsWhatItHas) {
   const Node node = IsolatedNode{}.Make();
   NodeState state = NodeState::Initial(node);

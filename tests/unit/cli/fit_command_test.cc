@@ -151,12 +151,14 @@ TEST_F(FitCommand, AnswersAsNodesWithTheFlagsOfTheirDaemon) {
 
 // Without a KubeletConfiguration, they would change nothing.
 TEST_F(FitCommand, RefusesFlagsOfNodesWithoutAConfiguration) {
+  Put("objects.json", ObjectText("large", "socket:2 numa:1 core:20"));
   const std::string why =
       "--pod-policies, --shared-pool-handlers: they replace fields of a KubeletConfiguration, and "
       "none is given; they do not change what alignd has written into NodeResourceTopology "
       "objects; add --config, or remove the flags";
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
            {"fit", "-f", "@pod.yaml", "--from-cluster", "--pod-policies", "off"},
+           {"fit", "-f", "@pod.yaml", "--nodes", "@objects.json", "--pod-policies", "off"},
            {"simulate", "@pod.yaml", "--from-cluster", "--shared-pool-handlers", "own"}}) {
     const Printed printed = Run(command);
     EXPECT_EQ(printed.status, 2);

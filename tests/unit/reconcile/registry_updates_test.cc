@@ -79,6 +79,24 @@ TEST_F(RegistryUpdates, CallWithKnownCpusMayHavePutTheContainerOnThem) {
   EXPECT_TRUE(registry_.Footprints().at(0).cpuset.empty());
 }
 
+// Until an update of ours shows where it is, it may be on the exclusive CPUs of each such call.
+TEST_F(RegistryUpdates, ExclusiveCpusOfACallAreAmongTheLastOnes) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"), /*is_exclusive=*/false);
+  registry_.BeginContainerCall("c", /*changes_cpus=*/true, Cpus("2-3"));
+  EXPECT_EQ(registry_.Footprints().at(0).last, Cpus("2-3"));
+  EXPECT_EQ(registry_.Footprints().at(0).last_exclusive, true);
+  EXPECT_TRUE(registry_.EndContainerCall("c", true));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/true, Cpus("2-4"));
+  registry_.ContainerCallSets("c", Cpus("2-5"));
+  EXPECT_EQ(registry_.Footprints().at(0).last, Cpus("2-5"));
+  EXPECT_TRUE(registry_.EndContainerCall("c", true));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/true);
+  EXPECT_EQ(registry_.Footprints().at(0).last, Cpus("2-5"));
+  EXPECT_TRUE(registry_.EndContainerCall("c", true));
+  Apply("c", "0-3");
+  EXPECT_EQ(registry_.Footprints().at(0).last, Cpus("0-3"));
+}
+
 TEST_F(RegistryUpdates, ContainerThatBecomesKnownDuringACallMayBeAnywhere) {
   registry_.BeginContainerCall("c", /*changes_cpus=*/true, Cpus("2-5"));
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
