@@ -105,6 +105,7 @@ class RestorePod final : public WaitingCall {
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
               .wanted = Name(),
+              .memory_in_cri = {.is_annotated = ask.is_annotated},
               .kubelet_allocated = std::move(kubelet_allocated),
               .wait_until = AnswerBy(deadline()),
               .releases_when_refused = true,
