@@ -485,6 +485,7 @@ TEST_F(DaemonSourcesTest, ResizedContainerKeepsItsCpusInANewSandbox) {
   *request.mutable_linux() = Pinned(4).linux().resources();
   ASSERT_TRUE(
       Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status.ok());
+  ASSERT_TRUE(runtime_->EndContainer(running.container, 137));
   const std::string state = State();
   pod.mutable_metadata()->set_attempt(1);
   pod.mutable_linux()->mutable_resources()->set_cpu_shares(4096);
