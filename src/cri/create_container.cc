@@ -16,6 +16,7 @@
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
+#include "cri/pod_level_sizes.h"
 #include "cri/system_partition.h"
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
@@ -85,7 +86,10 @@ class CreateContainer final : public WaitingCall {
                         "report it, with the output of alignctl status"};
       return Answer(rpc::ToStatus(error), decide);
     }
-    podsource::PodAsk ask = **std::move(known);
+    Result<podsource::PodAsk> sized =
+        WithPodLevelSizes(context_, **std::move(known), key_.container);
+    if (!sized.ok()) return Refuse(sized.error(), decide);
+    podsource::PodAsk ask = *std::move(sized);
     MarkHandler(context_, context_.registry.HandlerOfSandbox(SandboxId()), ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
     if (!added.ok()) return Refuse(added.error().In(ask.source), decide);

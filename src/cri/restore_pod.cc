@@ -16,6 +16,7 @@
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
+#include "cri/pod_level_sizes.h"
 #include "cri/system_partition.h"
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
@@ -83,7 +84,9 @@ class RestorePod final : public WaitingCall {
                      "report it, with the output of alignctl status"},
                     decide);
     }
-    podsource::PodAsk ask = **std::move(known);
+    Result<podsource::PodAsk> sized = WithPodLevelSizes(context_, **std::move(known), Name());
+    if (!sized.ok()) return Refuse(sized.error(), decide);
+    podsource::PodAsk ask = *std::move(sized);
     MarkHandler(context_, handler_, ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
     if (!added.ok()) return Refuse(added.error().In(ask.source), decide);
@@ -105,6 +108,7 @@ class RestorePod final : public WaitingCall {
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
               .wanted = Name(),
+              .memory_in_cri = {.is_annotated = ask.is_annotated},
               .kubelet_allocated = std::move(kubelet_allocated),
               .wait_until = AnswerBy(deadline()),
               .releases_when_refused = true,

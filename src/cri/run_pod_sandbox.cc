@@ -81,6 +81,7 @@ class RunPodSandbox final : public WaitingCall {
     AdmitPod(context_,
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
+              .memory_in_cri = {.is_annotated = ask.is_annotated},
               .message_bytes = bytes_.size(),
               .cancelled = cancelled()},
              Next(&RunPodSandbox::Decided, std::move(decide)));

@@ -44,7 +44,8 @@ void RequirePartitionHasCpus(const HandlerContext& context, const std::string& c
   if (!partition || !policy) return done(std::move(ask));
   const std::optional<std::string> container = NeedsCpus(context.node, ask.pod);
   if (!container) return done(std::move(ask));
-  const CpuSet assigned = policy->Managed(context.node.machine) - policy->reserved;
+  const CpuSet assigned = policy->Managed(context.node.machine) - policy->reserved -
+                          context.allocation.snapshot()->state.cpu.offline;
   context.io.Post([&cgroups = context.cgroups, path = *path, partition = *partition,
                    container = *container, assigned, ask = std::move(ask),
                    done = std::move(done)]() mutable {

@@ -10,6 +10,7 @@
 
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
+#include "alignd/config/feature_gates.h"
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
 #include "allocation/memory_resize.h"
@@ -173,11 +174,27 @@ class UpdatePodSandboxResources final : public WaitingCall {
   }
 
   // Whether this call can be about the sizes that the source says. The Pods API says those that the
-  // pod is to have, also while the kubelet makes an earlier resize, or cannot make this one.
+  // pod is to have, also while the kubelet makes an earlier resize, or cannot make this one. The
+  // sizes may contain the pod's overhead, and what claims add is no other resize.
   bool IsAsked() const {
     v1::LinuxContainerResources asked;
     asked.set_cpu_shares(request_.resources().cpu_shares());
-    return podsource::RequireKubeletAllocated(pod_, asked, "source").ok();
+    asked.set_memory_limit_in_bytes(request_.resources().memory_limit_in_bytes());
+    if (IsAllocated(asked)) return true;
+    const auto without = [](int64_t total, int64_t overhead) {
+      return overhead > 0 && overhead < total ? total - overhead : total;
+    };
+    const v1::LinuxContainerResources& overhead = request_.overhead();
+    asked.set_cpu_shares(without(asked.cpu_shares(), overhead.cpu_shares()));
+    asked.set_memory_limit_in_bytes(
+        without(asked.memory_limit_in_bytes(), overhead.memory_limit_in_bytes()));
+    return IsAllocated(asked);
+  }
+
+  bool IsAllocated(const v1::LinuxContainerResources& sizes) const {
+    const bool claims_add_sizes = DraNodeAllocatableResourcesOn(context_.node.config);
+    return podsource::RequireKubeletAllocated(pod_, sizes, "source").ok() &&
+           (claims_add_sizes || podsource::RequireNoMoreAllocated(pod_, sizes, "source").ok());
   }
 
   struct RefusedContainer {

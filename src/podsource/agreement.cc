@@ -52,6 +52,35 @@ int64_t Peak(const Pod& pod, AmountOf amount_of) {
   return std::max(peak, lasting);
 }
 
+int64_t MillisAtPeak(const Pod& pod) {
+  const Resources own = pod.pod_level.value_or(Resources());
+  return std::max(
+      Peak(pod, [](const Container& c) { return MilliAmount(c.resources.requests, "cpu"); }),
+      MilliAmount(own.requests, "cpu"));
+}
+
+int64_t MemoryLimitAtPeak(const Pod& pod) {
+  const Resources own = pod.pod_level.value_or(Resources());
+  return std::max(
+      Peak(pod, [](const Container& c) { return Amount(c.resources.limits, "memory"); }),
+      Amount(own.limits, "memory"));
+}
+
+Error OtherShares(int64_t millis, const LinuxContainerResources& sandbox,
+                  const std::string& author) {
+  return Invalid(author + ": the pod's requests.cpu are " + std::to_string(millis) + "m (" +
+                 std::to_string(SharesFromMillis(millis)) +
+                 " shares), but its sandbox is created with " +
+                 std::to_string(sandbox.cpu_shares()) + " shares");
+}
+
+Error OtherMemoryLimit(int64_t bytes, const LinuxContainerResources& sandbox,
+                       const std::string& author) {
+  return Invalid(author + ": the pod's limits.memory are " + std::to_string(bytes) +
+                 " bytes, but its sandbox is created with " +
+                 std::to_string(sandbox.memory_limit_in_bytes()));
+}
+
 }  // namespace
 
 Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResources& sandbox,
@@ -68,24 +97,26 @@ Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResourc
                      (huge ? " are not" : " exceed") + " limits." + name);
     }
   }
-  const std::string where = author + ": the pod's ";
-  const Resources own = pod.pod_level.value_or(Resources());
-  const int64_t millis = std::max(
-      Peak(pod, [](const Container& c) { return MilliAmount(c.resources.requests, "cpu"); }),
-      MilliAmount(own.requests, "cpu"));
+  const int64_t millis = MillisAtPeak(pod);
   if (sandbox.cpu_shares() > 0 && SharesFromMillis(millis) > sandbox.cpu_shares()) {
-    return Invalid(where + "requests.cpu are " + std::to_string(millis) + "m (" +
-                   std::to_string(SharesFromMillis(millis)) +
-                   " shares), but its sandbox is created with " +
-                   std::to_string(sandbox.cpu_shares()) + " shares");
+    return OtherShares(millis, sandbox, author);
   }
-  const int64_t bytes =
-      std::max(Peak(pod, [](const Container& c) { return Amount(c.resources.limits, "memory"); }),
-               Amount(own.limits, "memory"));
+  const int64_t bytes = MemoryLimitAtPeak(pod);
   if (sandbox.memory_limit_in_bytes() > 0 && bytes > sandbox.memory_limit_in_bytes()) {
-    return Invalid(where + "limits.memory are " + std::to_string(bytes) +
-                   " bytes, but its sandbox is created with " +
-                   std::to_string(sandbox.memory_limit_in_bytes()));
+    return OtherMemoryLimit(bytes, sandbox, author);
+  }
+  return Done{};
+}
+
+Result<Done> RequireNoMoreAllocated(const Pod& pod, const LinuxContainerResources& sandbox,
+                                    const std::string& author) {
+  const int64_t millis = MillisAtPeak(pod);
+  if (sandbox.cpu_shares() > 0 && SharesFromMillis(millis) < sandbox.cpu_shares()) {
+    return OtherShares(millis, sandbox, author);
+  }
+  const int64_t bytes = MemoryLimitAtPeak(pod);
+  if (sandbox.memory_limit_in_bytes() > 0 && bytes < sandbox.memory_limit_in_bytes()) {
+    return OtherMemoryLimit(bytes, sandbox, author);
   }
   return Done{};
 }

@@ -23,6 +23,14 @@ Result<Done> RequireKubeletAllocated(const Pod& pod,
                                      const runtime::v1::LinuxContainerResources& sandbox,
                                      const std::string& author);
 
+// The kubelet has not allocated more than the author states, either, where the sandbox shows it. If
+// it has, the pod was resized, or is being resized. The sandbox's resources are without the pod's
+// overhead.
+// Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_sandbox_linux.go, calculateSandboxResources.
+Result<Done> RequireNoMoreAllocated(const Pod& pod,
+                                    const runtime::v1::LinuxContainerResources& sandbox,
+                                    const std::string& author);
+
 // The huge pages that the pod needs at its peak, by resource name.
 ResourceList HugepagePeaks(const Pod& pod);
 

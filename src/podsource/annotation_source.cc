@@ -47,6 +47,13 @@ bool MayBeResized(const Question& question) {
                            (question.container && question.container->metadata().attempt() > 0));
 }
 
+// As the kubelet creates ephemeral containers (`kubectl debug`).
+bool IsUnsized(const runtime::v1::ContainerConfig& container) {
+  const runtime::v1::LinuxContainerResources& cri = container.linux().resources();
+  return MillisFromShares(cri.cpu_shares()) == 0 && cri.cpu_quota() <= 0 &&
+         cri.memory_limit_in_bytes() <= 0 && Hugepages(cri).empty();
+}
+
 // A container that the annotation does not name is estimated, and adds to the annotated containers.
 Result<Done> RequireUnnamedFits(const Pod& pod, const Question& question, const std::string& author,
                                 bool claims_add_sizes) {
@@ -136,13 +143,16 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     if (key == kIntelResourcesAnnotation) {
       const Result<Done> found =
           FindSidecars(ask.pod, question.sandbox->linux().resources(), author);
-      if (!found.ok()) return found.error();
+      if (!found.ok()) return Contradicted(ask, question, found.error());
     }
     const Result<Done> agrees = RequireQos(ask.pod, author);
     if (!agrees.ok()) return agrees.error();
     const Result<Done> allocated =
         RequireKubeletAllocated(ask.pod, question.sandbox->linux().resources(), author);
     if (!allocated.ok()) return Contradicted(ask, question, allocated.error());
+    if (!question.container && !AgreesBeforeContainers(ask, question)) {
+      return std::optional<PodAsk>();
+    }
     const Result<std::optional<Done>> hugepages =
         RequireAllocatedHugepages(ask.pod, *question.sandbox, options_.cgroups, author);
     if (!hugepages.ok()) return hugepages.error();
@@ -178,9 +188,27 @@ Result<std::optional<PodAsk>> AnnotationSource::Contradicted(const PodAsk& ask,
   if (!MayBeResized(question)) return contradiction;
   if (!question.container) return std::optional<PodAsk>();
   std::optional<PodAsk> known = SizesOfCri(ask.pod, question, options_.claims_add_sizes);
-  if (!known) return contradiction;
+  if (!known) {
+    // The text can name fewer containers than the pod has, which would get CPUs beside the others.
+    if (!IsUnsized(*question.container)) return contradiction;
+    return std::optional(PoolContainer(*question.sandbox, *question.container,
+                                       ask.source + ", which does not name the container"));
+  }
+  // The author may have changed the memory request since, which CRI shows for Guaranteed pods only.
+  known->is_annotated =
+      known->pod.stated_qos != QosClass::kGuaranteed || known->pod.pod_level.has_value();
+  if (ask.source.starts_with(NameOf(kIntelResourcesAnnotation))) {
+    // Which of the init containers are sidecars, only sizes that agree show.
+    for (Container& container : known->pod.containers) container.kind = ContainerKind::kApp;
+  }
   known->source = ask.source + ", cpu and memory from CRI (" + contradiction.message + ")";
   return known;
+}
+
+bool AnnotationSource::AgreesBeforeContainers(const PodAsk& ask, const Question& question) const {
+  // What claims add is no resize.
+  if (!MayBeResized(question) || options_.claims_add_sizes) return true;
+  return RequireNoMoreAllocated(ask.pod, question.sandbox->linux().resources(), ask.source).ok();
 }
 
 // Koordinator's annotation has extended resources only. A BestEffort pod has no others; for other

@@ -31,6 +31,7 @@ PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
 // resize, or before it, `stated` has others. What CRI does not show is as in `stated`: its kind,
 // its extended resources, pod-level resources, and the memory request of a Burstable pod, up to the
 // limit in CRI. nullopt: `stated` does not list the container.
+// Differs: the kubelet decides by the sizes that it has allocated, of all containers together.
 std::optional<PodAsk> SizesOfCri(const Pod& stated, const Question& question,
                                  bool claims_add_sizes);
 

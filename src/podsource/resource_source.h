@@ -25,7 +25,10 @@ struct PodAsk {
   std::vector<Container> spec = {};
   // Whether CPU and memory of `pod` are from CRI: see EstimateContainer.
   bool is_estimate = false;
-  // Whether they are from an annotation, which the author of the pod can change while it runs.
+  // Whether the pod has pod-level resources by its spec or annotation, although `is_estimate`.
+  bool states_pod_level = false;
+  // Whether they are from an annotation, which the author of the pod can change while it runs: if
+  // `is_estimate`, the memory request alone is.
   bool is_annotated = false;
 };
 

@@ -20,9 +20,10 @@ Result<Pod> ParseV1Pod(std::string_view bytes);
 std::vector<std::string> EphemeralContainers(std::string_view bytes);
 
 // Whether the status has the scheduler's mapping of extended resources to a ResourceClaim. The pod
-// of ParseV1Pod is without those resources then. Kubelets up to 1.37 serve the status that they
-// generate themselves, which never has the mapping. False for bytes that are no pod.
-// Source: kubelet pkg/kubelet/apis/pods/server.go, GetPod; kubelet_pods.go, generateAPIPodStatus.
+// of ParseV1Pod is without those resources then. Kubelet 1.36.2 serves the status that it generates
+// itself, which never has the mapping. False for bytes that are no pod.
+// Source: kubelet 1.36.2 pkg/kubelet/apis/pods/server.go, GetPod; pkg/kubelet/kubelet_pods.go,
+// generateAPIPodStatus.
 bool ShowsExtendedClaim(std::string_view bytes);
 
 }  // namespace alignd::podsource

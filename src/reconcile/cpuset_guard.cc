@@ -287,17 +287,22 @@ void CpusetGuard::FoundCorrect(const std::string& id, Guarded& container,
   container.correct = Clock::now();
   systemd_.Found(SubjectOf(id, container), *container.path, assignment.cpuset);
   CheckConflictEnded(id, container);
-  ReportCut(id, container, now);
+  ReportCut(id, container, assignment, now);
 }
 
-// The kubelet gives the pods of its system partition fewer CPUs. Files that cannot be read are
-// found elsewhere.
-bool CpusetGuard::IsCutByPartition(const std::string& path) const {
+// The kubelet gives the pods of its system partition reserved CPUs. Only containers of the shared
+// pool may be without others, as in cgroup::RequireInParent. Files that cannot be read are found
+// elsewhere.
+bool CpusetGuard::IsCutByPartition(const std::string& path, const Assignment& assignment) const {
+  const bool is_of_pool =
+      assignment.exclusive.empty() && !assignment.shares_pod_cpus && !assignment.share;
+  if (!is_of_pool || !node_.cpu) return false;
   const Result<std::optional<CpuSet>> cpus = cgroup::ReadPartitionCpus(cgroups_, path);
-  return cpus.ok() && cpus->has_value();
+  return cpus.ok() && cpus->has_value() && node_.cpu->reserved.Contains(**cpus);
 }
 
-void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now) {
+void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const Assignment& assignment,
+                            const cgroup::Cpuset& now) {
   // The two files are read one after the other: if a write came in between, the second has more.
   std::string sign;
   const bool is_cut = !(now.cpus - now.effective_cpus).empty();
@@ -306,7 +311,7 @@ void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const cgr
                                      : std::nullopt)) {
     apply_again_();  // a container may wait for these CPUs
   }
-  if (is_cut && !IsCutByPartition(*container.path)) {
+  if (is_cut && !IsCutByPartition(*container.path, assignment)) {
     sign = NameOf(SubjectOf(id, container)) + " has CPUs " + now.cpus.ToString() +
            ", but may use only " + Or(now.effective_cpus.ToString(), "none of them");
   }

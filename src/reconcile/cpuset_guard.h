@@ -123,9 +123,10 @@ class CpusetGuard {
   void LeaveOn(const std::string& id, Guarded& container, const CpuSet& cpus);
   // The cpuset is correct: the other program may have stopped.
   void CheckConflictEnded(const std::string& id, Guarded& container);
-  bool IsCutByPartition(const std::string& path) const;
+  bool IsCutByPartition(const std::string& path, const admission::Assignment& assignment) const;
   // Reports a cgroup above that is narrower, or that no longer is.
-  void ReportCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now);
+  void ReportCut(const std::string& id, Guarded& container, const admission::Assignment& assignment,
+                 const cgroup::Cpuset& now);
   Subject SubjectOf(const std::string& id, const Guarded& container) const;
   void CheckSoon(const std::string& id, std::chrono::milliseconds pause);
 

@@ -95,10 +95,12 @@ class ClaimsTest : public DaemonTest {
     *request.mutable_linux() = Pinned(cpus).linux().resources();
     return Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status;
   }
+  // Of a pod with two containers, which have 100Mi each.
   grpc::Status PodStep(const std::string& sandbox, int cpus) const {
     v1::UpdatePodSandboxResourcesRequest request;
     request.set_pod_sandbox_id(sandbox);
     *request.mutable_resources() = Pinned(cpus).linux().resources();
+    request.mutable_resources()->set_memory_limit_in_bytes(200 * podsource::kMi);
     return Call<v1::UpdatePodSandboxResourcesResponse>("UpdatePodSandboxResources", request).status;
   }
   static v1::ContainerConfig Again(v1::ContainerConfig container) {

@@ -161,6 +161,24 @@ TEST_F(DaemonInfeasibleResize, SandboxIsNotRefusedForALaterResizeThatThePodsApiS
   EXPECT_TRUE(UpdateTo(running.container, Sizes(4000, kGi)).ok());
   EXPECT_EQ(CpusOf(running.container), "1-4");
   ExpectRefused(PodStep(running.sandbox, Sizes(60'000, kGi)), "asked for 60 exclusive CPUs");
+  // With the pod's overhead, too.
+  v1::UpdatePodSandboxResourcesRequest step;
+  step.set_pod_sandbox_id(running.sandbox);
+  *step.mutable_resources() = Sizes(60'500, kGi + 1000);
+  *step.mutable_overhead() = Sizes(500, 1000);
+  ExpectRefused(
+      Call<v1::UpdatePodSandboxResourcesResponse>("UpdatePodSandboxResources", step).status,
+      "asked for 60 exclusive CPUs");
+}
+
+TEST_F(DaemonInfeasibleResize, SandboxIsNotRefusedForMemoryOfALaterResize) {
+  Start(StaticConfig(kStaticMemory));
+  StartPodsApi();
+  api_->SetPod(MakePod("p", {App("app", {{"cpu", "2"}, {"memory", "1Gi"}})}));
+  const Running running = RunOne(PodConfig("p"), Sized(Sizes(2000, kGi)));
+  api_->SetPod(MakePod("p", {App("app", {{"cpu", "4"}, {"memory", "60Gi"}})}));
+  ExpectForwarded(PodStep(running.sandbox, Sizes(4000, kGi)));
+  ExpectRefused(PodStep(running.sandbox, Sizes(4000, 60 * kGi)), "asked for 61440Mi");
 }
 
 // Resized under an alignd that let it: the container has more memory than it is assigned.
@@ -203,11 +221,32 @@ TEST_F(DaemonInfeasibleResizeTurnedOff, SandboxIsRefusedToo) {
   api_->SetPod(MakePod("p", {App("app", {{"cpu", "2"}, {"memory", "1Gi"}})}));
   const Running running = RunOne(PodConfig("p"), Sized(Sizes(2000, kGi)));
   ExpectForwarded(PodStep(running.sandbox, Sizes(2000, kGi)));
-  for (const char* cpus : {"4", "2500m"}) {
-    api_->SetPod(MakePod("p", {App("app", {{"cpu", cpus}, {"memory", "1Gi"}})}));
-    ExpectRefused(PodStep(running.sandbox, Sizes(4000, kGi)),
+  for (const int64_t millis : {4000, 2500}) {
+    api_->SetPod(
+        MakePod("p", {App("app", {{"cpu", std::to_string(millis) + "m"}, {"memory", "1Gi"}})}));
+    ExpectRefused(PodStep(running.sandbox, Sizes(millis, kGi)),
                   "has 2 exclusive CPUs (1-2), and their number cannot change");
   }
+}
+
+class DaemonInfeasibleResizeCountOnly : public DaemonInfeasibleResize {
+ protected:
+  Options DaemonOptions() const override {
+    Options options = DaemonInfeasibleResize::DaemonOptions();
+    options.resize_exclusive_cpus = allocation::CpuResizes::kCountOnly;
+    return options;
+  }
+};
+
+// The later one makes the pod smaller, which is not possible.
+TEST_F(DaemonInfeasibleResizeCountOnly, SandboxIsNotRefusedForALaterResizeToLess) {
+  Start();
+  StartPodsApi();
+  api_->SetPod(MakePod("p", {App("app", {{"cpu", "2"}, {"memory", "1Gi"}})}));
+  const Running running = RunOne(PodConfig("p"), Sized(Sizes(2000, kGi)));
+  api_->SetPod(MakePod("p", {App("app", {{"cpu", "500m"}, {"memory", "1Gi"}})}));
+  ExpectForwarded(PodStep(running.sandbox, Sizes(4000, kGi)));
+  ExpectRefused(PodStep(running.sandbox, Sizes(500, kGi)), "has 2 exclusive CPUs (1-2)");
 }
 
 // --- Pods with pod-level resources. -------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,25 @@ TEST_F(DaemonOffline, ContainersRunOnTheirOtherCpusUntilTheCpusAreBack) {
   EXPECT_TRUE(AwaitCpus(shared, "0,5,7-27")) << CpusOf(shared.container);
   EXPECT_TRUE(AwaitReport({}));
   EXPECT_EQ(CpusOf(next.container), "4,6");
+}
+
+// The kernel shows CPUs that are offline in no effective set.
+TEST_F(DaemonOffline, SystemPartitionWithAllOtherCpusTakesPodsWithWholeCpus) {
+  const FakeCgroups cgroups(CgroupRoot(), /*unified=*/true, "0-26");
+  const std::filesystem::path partition = CgroupRoot() / "kubepods/system";
+  std::filesystem::create_directories(partition);
+  std::ofstream(partition / "cpuset.cpus") << "0-27\n";
+  std::ofstream(partition / "cpuset.cpus.effective") << "0-26\n";
+  std::ofstream(partition / "cpuset.mems") << "\n";
+  std::ofstream(partition / "cpuset.mems.effective") << "0-1\n";
+  Start();
+  SetOffline("27");
+  ASSERT_TRUE(AwaitReport({OfNode("27")}));
+  v1::PodSandboxConfig pod = PodConfig("p");
+  pod.mutable_linux()->set_cgroup_parent("/kubepods/system/podp");
+  const auto created = Create(Run(pod), pod, Pinned(2));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-2");
 }
 
 TEST_F(DaemonOffline, AContainerWithoutACpuRunsInTheSharedPool) {

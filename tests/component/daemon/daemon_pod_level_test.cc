@@ -276,6 +276,66 @@ TEST_F(DaemonPodLevel, ScopeContainerAssignsCpusOfTheNode) {
   EXPECT_EQ(State().find("podEntries"), std::string::npos) << State();
 }
 
+// --- A resize is pending: the Pods API shows other sizes than CRI. ------------------------------
+
+Pod WithThreeForApp() {
+  std::string text = kPod;
+  const std::string two = R"("cpu":"2")";
+  text.replace(text.find(two), two.size(), R"("cpu":"3")");
+  return simulator::ParsePodManifest(text)->pod;
+}
+
+TEST_F(DaemonPodLevel, ScopeContainerKeepsCpusWhileAResizeIsPending) {
+  Start(StaticConfig("topologyManagerPolicy: restricted\n") + kGate);
+  StartPodsApi();
+  KubeletPod pod = RunPod(kPod);
+  StartAll(pod, {"side", "app", "log"});
+  ASSERT_EQ(CpusIn(pod, "app"), "1-2");
+  api_->SetPod(WithThreeForApp());
+  StartAgain(pod, {"app", "log"});
+  EXPECT_EQ(CpusIn(pod, "app"), "1-2");
+  EXPECT_EQ(CpusIn(pod, "log"), "0,3-27");
+}
+
+TEST_F(DaemonPodLevel, ScopeContainerAssignsCpusWhileAResizeIsPending) {
+  Start(StaticConfig("topologyManagerPolicy: restricted\n") + kGate);
+  KubeletPod pod = RunPod(kPod);
+  StartPodsApi();
+  api_->SetPod(WithThreeForApp());
+  StartAll(pod, {"app", "log"});
+  EXPECT_EQ(CpusIn(pod, "app"), "1-2");
+  EXPECT_EQ(CpusIn(pod, "log"), "0,3-27");
+}
+
+TEST_F(DaemonPodLevel, ScopePodKeepsItsPartsWhileAResizeIsPending) {
+  Start(PodScope());
+  StartPodsApi();
+  KubeletPod pod = RunPod(kPod);
+  StartAll(pod, {"side", "app", "log"});
+  const std::string state = State();
+  api_->SetPod(WithThreeForApp());
+  StartAgain(pod, {"app", "log"});
+  EXPECT_EQ(CpusIn(pod, "app"), "1-2");
+  EXPECT_EQ(CpusIn(pod, "log"), "3-4");
+  EXPECT_EQ(State(), state);
+}
+
+TEST_F(DaemonPodLevel, ScopePodIsNotBegunWhileAResizeIsPending) {
+  Start(PodScope());
+  KubeletPod pod = RunPod(kPod);
+  StartPodsApi();
+  api_->SetPod(WithThreeForApp());
+  const grpc::Status refused = CreateIn(pod, "app");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(refused.error_message().find("not all of its sizes are known"), std::string::npos)
+      << refused.error_message();
+  EXPECT_EQ(State().find("u1"), std::string::npos) << State();
+  api_->SetPod(pod.manifest.pod);
+  StartAll(pod, {"app", "log"});
+  EXPECT_EQ(CpusIn(pod, "app"), "1-2");
+  EXPECT_EQ(CpusIn(pod, "log"), "3-4");
+}
+
 // A node that moves from a kubelet with the gate.
 TEST_F(DaemonPodLevel, TakesOverTheStateOfAKubelet) {
   Start(PodScope());

@@ -188,13 +188,19 @@ TEST_F(DaemonSourcesTest, PodWithAPendingResizeIsDecidedWithItsContainers) {
   const auto source = podsource::PodsApiSource::Make(options);
   ASSERT_TRUE(source.ok()) << source.error().Text();
   const auto sandbox = std::make_shared<v1::PodSandboxConfig>(PodConfig("p"));
-  sandbox->mutable_linux()->mutable_resources()->set_cpu_shares(1024);
   const LogOf log;
-  std::promise<bool> failed;
-  (*source)->Ask({sandbox, nullptr}, [&](const auto& answer) { failed.set_value(!answer.ok()); });
-  EXPECT_TRUE(failed.get_future().get());
-  EXPECT_EQ(log.Count("pod default/p (p): kubelet's Pods API: the pod's requests.cpu are 2000m"), 1)
-      << log.text();
+  int failures = 0;
+  for (const int64_t shares : {1024, 2048, 4096}) {  // to more, none, to less
+    sandbox->mutable_linux()->mutable_resources()->set_cpu_shares(shares);
+    std::promise<bool> failed;
+    (*source)->Ask({sandbox, nullptr}, [&](const auto& answer) { failed.set_value(!answer.ok()); });
+    const bool has_failed = failed.get_future().get();
+    EXPECT_EQ(has_failed, shares != 2048) << shares;
+    failures += has_failed ? 1 : 0;
+    EXPECT_EQ(log.Count("pod default/p (p): kubelet's Pods API: the pod's requests.cpu are 2000m"),
+              failures)
+        << log.text();
+  }
 }
 
 // A kubelet that starts, before it has seen all sources of pods.
@@ -465,6 +471,31 @@ TEST_F(DaemonSourcesTest, ResizedContainerWithAnAnnotationIsCreatedAgain) {
   ASSERT_TRUE(created.status.ok()) << created.status.error_message();
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-4");
   EXPECT_EQ(runtime_->FindContainer(created.response.container_id())->config.devices_size(), 1);
+}
+
+// The new sandbox is no resize to what the annotation says.
+TEST_F(DaemonSourcesTest, ResizedContainerKeepsItsCpusInANewSandbox) {
+  Start();
+  v1::PodSandboxConfig pod =
+      PodConfig("p", "", R"({"app":{"limits":{"cpu":"2","memory":"100Mi"}}})");
+  pod.mutable_linux()->mutable_resources()->set_cpu_shares(2048);
+  const Running running = RunOne(pod, Pinned(2));
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(running.container);
+  *request.mutable_linux() = Pinned(4).linux().resources();
+  ASSERT_TRUE(
+      Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status.ok());
+  ASSERT_TRUE(runtime_->EndContainer(running.container, 137));
+  const std::string state = State();
+  pod.mutable_metadata()->set_attempt(1);
+  pod.mutable_linux()->mutable_resources()->set_cpu_shares(4096);
+  const std::string sandbox = Run(pod);
+  EXPECT_EQ(State(), state);
+  v1::ContainerConfig again = Pinned(4);
+  again.mutable_metadata()->set_attempt(1);
+  const auto created = Create(sandbox, pod, again);
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-4");
 }
 
 // The containers run in the shared pool, whatever sizes CRI shows.

@@ -1,6 +1,7 @@
 // Pods of the kubelet's system partition (KEP-5894), which has reserved CPUs only.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -46,6 +47,16 @@ class DaemonSystemPartition : public DaemonTest {
     return In(PodConfig(uid), "/kubepods/system/");
   }
 
+  bool AwaitCut(const std::string& message) const {
+    return Eventually([&] {
+      const auto conditions = testing::ConditionsOf(
+          DaemonOptions().ControlSocket(), reconcile::ConditionType::kConflictingCpuManager);
+      return std::ranges::any_of(conditions, [&](const control::v1::Condition& condition) {
+        return condition.message().find(message) != std::string::npos;
+      });
+    });
+  }
+
   FakeCgroups cgroups_;
 };
 
@@ -66,6 +77,23 @@ TEST_F(DaemonSystemPartition, SharedContainersRunBesideAStrictReservation) {
   EXPECT_TRUE(testing::ConditionsOf(DaemonOptions().ControlSocket(),
                                     reconcile::ConditionType::kConflictingCpuManager)
                   .empty());
+}
+
+// The partition is made smaller while they run.
+TEST_F(DaemonSystemPartition, ContainersThatLoseTheirOwnCpusAreReported) {
+  Partition("0-27", "0-27");
+  StartStrictly();
+  const Running pinned = RunOne(Guaranteed("pinned"), Pinned(2));
+  EXPECT_EQ(CpusOf(pinned.container), "1-2");
+  Partition("0", "0");
+  EXPECT_TRUE(AwaitCut("has CPUs 1-2, but may use only 0"));
+}
+
+TEST_F(DaemonSystemPartition, SharedContainersOnCpusThatCanBeExclusiveAreReported) {
+  Partition("0-3", "0-3");
+  StartStrictly();
+  RunOne(Burstable("shared"), Shared());
+  EXPECT_TRUE(AwaitCut("has CPUs 1-27, but may use only 0"));
 }
 
 TEST_F(DaemonSystemPartition, PodWithWholeCpusIsRefusedBeforeAnythingIsAssigned) {

@@ -373,6 +373,73 @@ TEST(AnnotationSource, PodThatWasMadeSmallerIsDecidedWithItsContainers) {
   EXPECT_EQ(ExclusiveCpus(app->pod, app->pod.containers.at(0)), 1);
 }
 
+// Before the containers, nothing shows which of them are larger now.
+TEST(AnnotationSource, PodThatWasMadeLargerIsDecidedWithItsContainers) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo);
+  v1::LinuxContainerResources& shown = *sandbox.mutable_linux()->mutable_resources();
+  const auto is_known = [&](uint32_t attempt) {
+    sandbox.mutable_metadata()->set_attempt(attempt);
+    const Result<std::optional<PodAsk>> ask = PodOfSandbox(sandbox);
+    EXPECT_TRUE(ask.ok()) << ask.error().Text();
+    return ask.ok() && ask->has_value();
+  };
+  EXPECT_TRUE(is_known(1)) << "an older kubelet shows nothing";
+  shown.set_cpu_shares(2560);
+  shown.set_memory_limit_in_bytes(96 * kMi);
+  EXPECT_TRUE(is_known(1));
+  shown.set_cpu_shares(4608);
+  EXPECT_FALSE(is_known(1));
+  EXPECT_TRUE(is_known(0));
+  shown.set_cpu_shares(2560);
+  shown.set_memory_limit_in_bytes(96 * kMi + 1);
+  EXPECT_FALSE(is_known(1));
+  EXPECT_TRUE(is_known(0));
+}
+
+// Its author may have changed what CRI does not show.
+TEST(AnnotationSource, MemoryRequestOfAResizedContainerIsTheAnnotations) {
+  const std::string text = R"({"app":{"requests":{"cpu":"1","memory":"32Mi"}}})";
+  v1::ContainerConfig container = Kubelet(2000, 0, 0);
+  container.mutable_metadata()->set_attempt(1);
+  const Result<PodAsk> burstable =
+      PodOfContainer(Annotated(text, "/kubepods/burstable/pod1"), container);
+  ASSERT_TRUE(burstable.ok()) << burstable.error().Text();
+  EXPECT_TRUE(burstable->is_estimate);
+  EXPECT_TRUE(burstable->is_annotated);
+  EXPECT_EQ(burstable->pod.containers.at(0).resources.requests.at("memory").Value(), 32 * kMi);
+  // CRI shows all sizes of Guaranteed pods.
+  v1::ContainerConfig guaranteed = Kubelet(4000, 4000, 64 * kMi);
+  guaranteed.mutable_metadata()->set_attempt(1);
+  const Result<PodAsk> ask = PodOfContainer(Annotated(kTwo), guaranteed);
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  EXPECT_FALSE(ask->is_annotated);
+}
+
+TEST(AnnotationSource, EphemeralContainerOfAResizedPodRunsInThePool) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo);
+  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(1536);
+  const v1::ContainerConfig debugger = Kubelet(0, 0, 0, "debugger");
+  EXPECT_FALSE(PodOfContainer(sandbox, debugger).ok());
+  sandbox.mutable_metadata()->set_attempt(1);
+  const Result<PodAsk> ask = PodOfContainer(sandbox, debugger);
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  EXPECT_EQ(ask->source, "annotation alignd.io/resources, which does not name the container");
+  EXPECT_TRUE(ask->pod.containers.at(0).resources.requests.empty());
+  EXPECT_FALSE(PodOfContainer(sandbox, Kubelet(1000, 1000, 64 * kMi, "other")).ok());
+}
+
+TEST(AnnotationSource, IntelSidecarsOfAResizedPodAreNotGuessed) {
+  v1::PodSandboxConfig sandbox = IntelPod({{"a", 1}, {"b", 1}}, 2, 3);
+  const v1::ContainerConfig container = Kubelet(1000, 1000, 64 * kMi, "a");
+  EXPECT_FALSE(PodOfContainer(sandbox, container).ok());
+  sandbox.mutable_metadata()->set_attempt(1);
+  const Result<PodAsk> ask = PodOfContainer(sandbox, container);
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  ASSERT_EQ(ask->pod.containers.size(), 1U);
+  EXPECT_EQ(ask->pod.containers[0].kind, ContainerKind::kApp);
+  EXPECT_FALSE(ask->pod.is_complete);
+}
+
 TEST(AnnotationSource, WithoutAQosClassItMustNotContradictTheContainersSizes) {
   const v1::PodSandboxConfig sandbox = Annotated(kTwo, "/elsewhere");
   EXPECT_TRUE(PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi)).ok());

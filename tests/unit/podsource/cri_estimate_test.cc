@@ -90,6 +90,7 @@ TEST(CriEstimate, SizesOfCriInAPodWithResourcesOfItsOwn) {
   };
   const PodAsk app = ask_for(Kubelet(1000, 1000, 32 * kMi));
   EXPECT_EQ(app.pod.pod_level, stated.pod_level);
+  EXPECT_TRUE(app.states_pod_level);
   EXPECT_EQ(app.pod.containers[0].resources.requests, app.pod.containers[0].resources.limits);
   EXPECT_EQ(app.pod.containers[0].resources.requests.at("memory").Value(), 32 * kMi);
   EXPECT_EQ(ask_for(Kubelet(6000, 6000, 1024 * kMi, "plain")).pod.containers[0],
