@@ -32,8 +32,8 @@ class GuessedPlaces {
   // The pod runs, and what it has is not in `state`, because it does not fit beside the others
   // where they are by the guess, or because it is resized: other pods that need such resources are
   // open.
-  void AddUnplaced(const admission::Node& node, const Pod& pod, const admission::NodeState& state,
-                   bool is_resizing);
+  void AddWithoutPlace(const admission::Node& node, const Pod& pod,
+                       const admission::NodeState& state, bool is_resizing);
 
   // Why the decision can be another one if these pods are elsewhere; empty: it is the same.
   // Of pods that are aligned with NUMA nodes, each container, or the pod with scope pod, must be

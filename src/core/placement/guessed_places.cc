@@ -160,8 +160,8 @@ void GuessedPlaces::Start(const Node& node, const Pod& pod, const NodeState& bef
   first_ = pod.name_space + "/" + pod.name;
 }
 
-void GuessedPlaces::AddUnplaced(const Node& node, const Pod& pod, const NodeState& state,
-                                bool is_resizing) {
+void GuessedPlaces::AddWithoutPlace(const Node& node, const Pod& pod, const NodeState& state,
+                                    bool is_resizing) {
   Start(node, pod, state);
   Item item{SumOf(PartsOf(node, pod)), /*is_split=*/true, /*is_unclear=*/true,
             /*is_bounded=*/false};

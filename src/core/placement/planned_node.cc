@@ -318,7 +318,7 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
     const bool has_places = DependsOnNode(pod, node().config);
     // Its class, and so what it has, follows from its spec, which the node has not done yet.
     if (is_known || has_places) {
-      if (!is_known) guessed_.AddUnplaced(node(), Managed(pod), state(), /*is_resizing=*/true);
+      if (!is_known) guessed_.AddWithoutPlace(node(), Managed(pod), state(), /*is_resizing=*/true);
       Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
       return Done{};
     }
@@ -334,7 +334,7 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
   const Verdict verdict = AskKubelet(known);
   if (verdict.outcome != Outcome::kFits && !guessed_.empty()) {
     // The pods before it can be elsewhere.
-    guessed_.AddUnplaced(node(), Managed(known), state(), /*is_resizing=*/false);
+    guessed_.AddWithoutPlace(node(), Managed(known), state(), /*is_resizing=*/false);
     notes_.push_back(name +
                      "it does not fit beside those before it where they are by the order of the "
                      "list (" +
