@@ -24,10 +24,16 @@ class GuessedPlaces {
  public:
   bool empty() const { return items_.empty(); }
 
-  // The pod was placed: what it has in `after` and not in `before` can be elsewhere. Nothing is
-  // added on a node with one NUMA node. `pod`: as OnThisNode has it.
+  // The pod was placed: what it has in `after` and not in `before` can be elsewhere. On one NUMA
+  // node, only the numbers of its CPUs can be others. `pod`: as OnThisNode has it.
   void Add(const admission::Node& node, const Pod& pod, const admission::NodeState& before,
            const admission::NodeState& after);
+
+  // The pod runs, and what it has is not in `state`, because it does not fit beside the others
+  // where they are by the guess, or because it is resized: other pods that need such resources are
+  // open.
+  void AddWithoutPlace(const admission::Node& node, const Pod& pod,
+                       const admission::NodeState& state, bool is_resizing);
 
   // Why the decision can be another one if these pods are elsewhere; empty: it is the same.
   // Of pods that are aligned with NUMA nodes, each container, or the pod with scope pod, must be
@@ -46,6 +52,8 @@ class GuessedPlaces {
     bool is_bounded = true;   // it has at most `amounts`
   };
 
+  // Before the first pod.
+  void Start(const admission::Node& node, const Pod& pod, const admission::NodeState& before);
   void SetFree(const admission::Node& node, const admission::NodeState& state);
   NumaAmounts PartOf(const admission::Node& node, const Pod& pod, const Container& container) const;
   std::vector<NumaAmounts> PartsOf(const admission::Node& node, const Pod& pod) const;
@@ -65,7 +73,8 @@ class GuessedPlaces {
   std::map<std::string, std::vector<int64_t>> capacity_;
   // Resources with devices of which some are on several NUMA nodes or on none, and not all on none.
   std::set<std::string> loose_;
-  bool has_groups_ = false;  // memory of several NUMA nodes is assigned together
+  bool has_part_of_core_ = false;  // with full-pcpus-only, a core is free in part
+  bool has_groups_ = false;        // memory of several NUMA nodes is assigned together
 };
 
 }  // namespace alignd::placement

@@ -1,6 +1,7 @@
 // The state files of a node that is planned with.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -39,8 +40,9 @@ Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
 
 // Of what containers had when the node was described (NodeInput::owned), what no state file has;
 // with `memory`, where containers with CPUs or devices can have it pinned.
-std::set<std::string> UnlistedOwned(const NodeFiles& files, const admission::Node& node,
-                                    std::set<std::string> owned);
+std::map<std::string, std::set<std::string>> UnlistedOwned(
+    const NodeFiles& files, const admission::Node& node,
+    std::map<std::string, std::set<std::string>> owned);
 
 // Whether cpu_manager_state, memory_manager_state and cpu_shares can be read.
 // Errors: as the parsers of the checkpoints, with the name of the file.

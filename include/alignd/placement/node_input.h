@@ -50,8 +50,9 @@ struct NodeInput {
   std::set<std::string> generated_ids = {};
   // The description is made up from a NodeResourceTopology object: what is known of the node.
   std::optional<ObjectView> object_view = {};
-  // What containers had when the description was made (`owners`): `cpu`, and resources of devices.
-  std::set<std::string> owned = {};
+  // What containers had when the description was made (`owners`), by NAMESPACE/NAME of their pod,
+  // or its UID if the name is not known. `cpu`, and resources of devices.
+  std::map<std::string, std::set<std::string>> owned = {};
   // Why nothing can be decided, not even by the scheduler's sums; empty: it can.
   std::string unusable = {};
 

@@ -73,8 +73,8 @@ class PlannedNode {
 
   // A pod that runs on the node: it is counted, and assigned what it requests unless it has it.
   // Where a pod is that no state file has is a guess: later pods are undecided if it matters. After
-  // one that is resized in place and has CPUs, memory or devices, all are, unless a state file has
-  // it. One that waits for a node is ignored.
+  // one that does not fit where those before it are by the guess, or that is resized in place and
+  // that no state file has, all that need what it has are. One that waits for a node is ignored.
   // Errors: kInvalidArgument if the node cannot have that pod.
   Result<Done> AddRunning(const PlannedPod& pod);
 
@@ -146,8 +146,9 @@ class PlannedNode {
   // Why it is not known which containers of the shared pool stay on one NUMA node; empty: it is.
   std::string why_lacks_shares_;
   bool has_shares_ = false;  // a state file says which
-  // NodeInput::owned without what state files have; `memory` too, if containers can have some.
-  std::set<std::string> unlisted_owned_;
+  // NodeInput::owned without what state files have, and without pods that run; `memory` too, if
+  // containers can have some.
+  std::map<std::string, std::set<std::string>> unlisted_owned_;
   RequestedResources requested_;
   std::set<std::string> names_;  // NAMESPACE/NAME of pods that are counted
   // UID and namespace/name, in the order of Place.

@@ -39,9 +39,8 @@ bool HasOtherRules(const Node& node) {
 
 // Whether the policy admits a pod only on one NUMA node, if one can have all of it.
 bool KeepsOnOneNode(const Node& node, const topologymanager::Policy& policy) {
-  if (HasOtherRules(node)) return false;
-  if (policy.kind() == TopologyManagerPolicy::kSingleNumaNode) return true;
-  return policy.kind() == TopologyManagerPolicy::kRestricted;
+  return !HasOtherRules(node) && (policy.kind() == TopologyManagerPolicy::kSingleNumaNode ||
+                                  policy.kind() == TopologyManagerPolicy::kRestricted);
 }
 
 bool HasOneHint(const topologymanager::Policy& policy) {
@@ -56,13 +55,13 @@ bool ReusesOfInit(const Pod& pod, const std::function<bool(const Container&)>& h
   });
 }
 
-// With full-pcpus-only, how many whole cores are free does not depend on where pods are, unless a
-// core is reserved in part.
-bool HasPartOfCore(const Node& node) {
+// With full-pcpus-only, how many whole cores are free does not depend on where pods are, unless
+// some of the free cores are free in part.
+bool HasPartOfCore(const Node& node, const CpuSet& free) {
   return node.cpu->options.full_pcpus_only &&
-         std::ranges::any_of(node.machine.cores(), [&node](const CpuGroup& core) {
-           const int reserved = core.cpus.CountCommon(node.cpu->reserved);
-           return reserved > 0 && reserved < core.cpus.Count();
+         std::ranges::any_of(node.machine.cores(), [&free](const CpuGroup& core) {
+           const int common = core.cpus.CountCommon(free);
+           return common > 0 && common < core.cpus.Count();
          });
 }
 
@@ -104,6 +103,7 @@ void GuessedPlaces::SetFree(const Node& node, const NodeState& state) {
   if (node.cpu) {
     const CpuSet free = state.cpu.default_set - node.cpu->reserved -
                         cpumanager::HeldBack(machine, *node.cpu, state.cpu);
+    has_part_of_core_ = HasPartOfCore(node, free);
     for (const CpuGroup& numa : machine.numa_groups()) {
       free_[kCpuName].push_back(free.CountCommon(numa.cpus));
       capacity_[kCpuName].push_back(numa.cpus.Count());
@@ -153,9 +153,33 @@ bool GuessedPlaces::IsOnOneNode(const NumaAmounts& amounts) const {
                               [this](const auto& one) { return Spans(one.first, one.second); });
 }
 
+void GuessedPlaces::Start(const Node& node, const Pod& pod, const NodeState& before) {
+  if (!items_.empty()) return;
+  free_ = capacity_ = {};
+  SetFree(node, before);
+  first_ = pod.name_space + "/" + pod.name;
+}
+
+void GuessedPlaces::AddWithoutPlace(const Node& node, const Pod& pod, const NodeState& state,
+                                    bool is_resizing) {
+  Start(node, pod, state);
+  Item item{SumOf(PartsOf(node, pod)), /*is_split=*/true, /*is_unclear=*/true,
+            /*is_bounded=*/false};
+  const bool asks = std::ranges::any_of(pod.containers, [&](const Container& one) {
+    return admission::AsksForOneNode(node, pod, one);
+  });
+  // What its containers request does not say which of these it has.
+  if (is_resizing || asks || pod.pod_level_managers == PodLevelManagers::kPod) {
+    item.amounts.try_emplace(kCpuName);
+    for (const auto& [resource, free] : free_) {
+      if (IsMemoryType(resource)) item.amounts.try_emplace(resource);
+    }
+  }
+  if (!item.amounts.empty()) items_.push_back(std::move(item));
+}
+
 void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& before,
                         const NodeState& after) {
-  if (node.machine.numa_count() < 2) return;
   std::vector<Item> items;
   const bool has_init = std::ranges::any_of(
       pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
@@ -190,10 +214,7 @@ void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& befor
     if (!item.amounts.empty()) items.push_back(std::move(item));
   }
   if (items.empty()) return;
-  if (items_.empty()) {
-    SetFree(node, before);
-    first_ = pod.name_space + "/" + pod.name;
-  }
+  Start(node, pod, before);
   const topologymanager::Policy& policy = admission::TopologyOf(node, pod);
   if (HasOneHint(policy)) {
     Item whole;
@@ -206,6 +227,8 @@ void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& befor
     items = {std::move(whole)};
   }
   for (Item& item : items) {
+    // On one NUMA node, it has as much in any case.
+    if (node.machine.numa_count() < 2) item.is_unclear = false;
     item.is_split = item.is_split || !KeepsOnOneNode(node, policy) || !IsOnOneNode(item.amounts);
     items_.push_back(std::move(item));
   }
@@ -255,7 +278,7 @@ bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
   if (kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort) {
     return false;
   }
-  if (HasMemory(parts) || (node.cpu && HasPartOfCore(node))) return false;
+  if (HasMemory(parts) || has_part_of_core_) return false;
   const std::vector<Item> items = ItemsWith(parts);
   const bool reuses =
       ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
@@ -311,14 +334,12 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   }
   const std::vector<Item> items = ItemsWith(parts);
   if (items.empty()) return false;
-  const bool is_known = !(has_groups_ && HasMemory(parts)) && !(node.cpu && HasPartOfCore(node)) &&
-                        !HasOtherRules(node) &&
-                        std::ranges::none_of(SumOf(parts), [this](const auto& one) {
-                          return loose_.contains(one.first);
-                        });
-  if (!is_known) return true;
+  const bool is_known =
+      !(has_groups_ && HasMemory(parts)) && !has_part_of_core_ && !HasOtherRules(node) &&
+      std::ranges::none_of(SumOf(parts),
+                           [this](const auto& one) { return loose_.contains(one.first); });
   const bool fits = decided.admitted();
-  if (!keeps_on_one && !fits) return true;
+  if (!is_known || (!keeps_on_one && !fits)) return true;
   const bool spans =
       !std::ranges::all_of(parts, [this](const auto& one) { return IsOnOneNode(one); });
   if (spans && policy.kind() != TopologyManagerPolicy::kSingleNumaNode) return true;
@@ -340,8 +361,7 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
       continue;
     }
     // Memory of several NUMA nodes keeps others from these nodes.
-    const bool has_memory = HasMemory({item.amounts});
-    if (has_memory && HasMemory(parts)) return true;
+    if (HasMemory({item.amounts}) && HasMemory(parts)) return true;
     for (size_t i = 0; i < row.size(); ++i) question.split[i] += row[i];
   }
   for (const NumaAmounts& part : parts) question.parts.push_back(RowOf(part, resources));
@@ -353,26 +373,28 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
   if (items_.empty()) return {};
   const std::vector<NumaAmounts> parts = PartsOf(node, pod);
   const std::vector<Item> items = ItemsWith(parts);
+  const bool has_unclear = !std::ranges::none_of(items, &Item::is_unclear);
   // Other refusals follow from sums, or were there before a manager was asked.
+  const auto& at = decided.refused_at;
   const bool is_by_place =
-      decided.admitted() ||
-      (decided.refused_at && (decided.refused_at->by == admission::RefusedBy::kTopology ||
-                              decided.refused_at->by == admission::RefusedBy::kMemory ||
-                              !std::ranges::none_of(items, &Item::is_unclear)));
-  if (!is_by_place) return {};
-  const bool depends_on_more = (node.cpu && NeedsCpuNumbers(node, pod)) ||
-                               admission::IsKeptApart(node, pod) ||
-                               std::ranges::any_of(pod.containers, [&](const Container& one) {
-                                 return admission::AsksForOneNode(node, pod, one);
-                               });
+      decided.admitted() || (at && (has_unclear || at->by == admission::RefusedBy::kTopology ||
+                                    at->by == admission::RefusedBy::kMemory));
+  const std::string start = "no state file has the CPUs, memory and devices of pod " + first_ +
+                            ", and whether this pod fits depends on ";
+  // Also if it is refused: the CPUs that it must have are free elsewhere.
+  if ((node.cpu && NeedsCpuNumbers(node, pod)) || admission::IsKeptApart(node, pod)) {
+    return start + "which CPUs they are";
+  }
+  if (node.machine.numa_count() < 2) return has_unclear ? start + "how much they are" : "";
+  const bool asks = std::ranges::any_of(pod.containers, [&](const Container& one) {
+    return admission::AsksForOneNode(node, pod, one);
+  });
+  if (!is_by_place && !asks) return {};
   const bool is_open =
-      depends_on_more ||
-      (!items.empty() &&
-       (pod.pod_level_managers == PodLevelManagers::kPod ||
-        (!IsDecidedBySums(node, pod, parts) && DependsOn(node, pod, parts, decided))));
-  if (!is_open) return {};
-  return "no state file has the CPUs, memory and devices of pod " + first_ +
-         ", and whether this pod fits depends on the NUMA nodes that they are on";
+      asks || (!items.empty() &&
+               (pod.pod_level_managers == PodLevelManagers::kPod ||
+                (!IsDecidedBySums(node, pod, parts) && DependsOn(node, pod, parts, decided))));
+  return is_open ? start + "the NUMA nodes that they are on" : "";
 }
 
 }  // namespace alignd::placement

@@ -1,5 +1,6 @@
 #include "alignd/placement/node_files.h"
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -73,14 +74,18 @@ Result<Done> TakeShares(const NodeFiles& files, const admission::Node& node,
                "give the files of the same node and time, and its configuration"};
 }
 
-std::set<std::string> UnlistedOwned(const NodeFiles& files, const admission::Node& node,
-                                    std::set<std::string> owned) {
-  if (owned.empty()) return {};
-  if (!files.device_checkpoint.empty()) {
-    std::erase_if(owned, [](const std::string& resource) { return resource != "cpu"; });
+std::map<std::string, std::set<std::string>> UnlistedOwned(
+    const NodeFiles& files, const admission::Node& node,
+    std::map<std::string, std::set<std::string>> owned) {
+  for (auto& [pod, resources] : owned) {
+    if (resources.empty()) continue;
+    if (!files.device_checkpoint.empty()) {
+      std::erase_if(resources, [](const std::string& resource) { return resource != "cpu"; });
+    }
+    if (!files.cpu_manager_state.empty() || !node.cpu) resources.erase("cpu");
+    if (node.memory && files.memory_manager_state.empty()) resources.insert("memory");
   }
-  if (!files.cpu_manager_state.empty() || !node.cpu) owned.erase("cpu");
-  if (node.memory && files.memory_manager_state.empty()) owned.insert("memory");
+  std::erase_if(owned, [](const auto& one) { return one.second.empty(); });
   return owned;
 }
 

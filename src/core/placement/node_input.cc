@@ -31,9 +31,9 @@ Result<Done> CheckKnown(const View& object, FieldNames names) {
 
 // A misspelt member would change what the node has: a device without `numa` is aligned everywhere.
 Result<Done> CheckMembers(const View& node) {
-  constexpr auto kNode =
-      std::to_array<std::string_view>({"caches", "cpus", "devices", "note", "numa", "owners",
-                                       "pci_devices", "pci_devices_left_out", "preferred"});
+  constexpr auto kNode = std::to_array<std::string_view>({"caches", "cpus", "devices", "isolated",
+                                                          "note", "numa", "owners", "pci_devices",
+                                                          "pci_devices_left_out", "preferred"});
   constexpr auto kNuma =
       std::to_array<std::string_view>({"distances", "hugepages", "id", "memory"});
   constexpr auto kDevice = std::to_array<std::string_view>({"id", "numa"});

@@ -146,6 +146,7 @@ Result<Done> CompareMemory(const NodeObject& object, const Machine& machine) {
       sum = SaturatingSum(sum, size * count);
     }
   }
+  if (memory == 0) return Done{};  // the description does not have it
   const auto whole = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX / 2));
   const Quantity* const capacity = Find(object.capacity, "memory");
   const Quantity* const allocatable = Find(object.allocatable, "memory");

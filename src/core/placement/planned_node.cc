@@ -16,6 +16,10 @@ namespace {
 
 using UidAndName = std::pair<std::string, std::string>;
 
+constexpr char kOwnersNote[] =
+    "containers had CPUs or devices when the description of the node was made; what their pods "
+    "request is not counted; add the pods that run (--running)";
+
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
 // The kubelet refuses the pod.
@@ -57,6 +61,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   node.why_lacks_shares_ = WhyLackShares(files, node.node());
   node.has_shares_ = !files.cpu_shares.empty() && node.why_lacks_shares_.empty();
   node.unlisted_owned_ = UnlistedOwned(files, node.node(), node.input_->owned);
+  if (!node.unlisted_owned_.empty()) node.notes_.emplace_back(kOwnersNote);
   if (!node.input_->object_view) node.CountPodsOfFiles();
   return node;
 }
@@ -304,12 +309,16 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
                  "or give the pod as the API server has it"};
   }
   if (pod.is_pending && pod.node_name.empty()) return Done{};  // it is on no node
+  // What the description says of it is placed with it.
+  unlisted_owned_.erase(NameOf(pod.pod));
+  unlisted_owned_.erase(pod.pod.uid);
+  if (unlisted_owned_.empty()) std::erase(notes_, kOwnersNote);
   if (pod.is_resizing) {
     const bool is_known = admission::PodsIn(state()).contains(pod.pod.uid);
     const bool has_places = DependsOnNode(pod, node().config);
     // Its class, and so what it has, follows from its spec, which the node has not done yet.
     if (is_known || has_places) {
-      if (!is_known) SetUndecided(pod.pod);
+      if (!is_known) guessed_.AddWithoutPlace(node(), Managed(pod), state(), /*is_resizing=*/true);
       Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
       return Done{};
     }
@@ -322,14 +331,27 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
   if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
   const admission::NodeState before = state();
-  if (const Verdict verdict = AskKubelet(known); verdict.outcome != Outcome::kFits) {
+  const Verdict verdict = AskKubelet(known);
+  if (verdict.outcome != Outcome::kFits && !guessed_.empty()) {
+    // The pods before it can be elsewhere.
+    guessed_.AddWithoutPlace(node(), Managed(known), state(), /*is_resizing=*/false);
+    notes_.push_back(name +
+                     "it does not fit beside those before it where they are by the order of the "
+                     "list (" +
+                     verdict.refusal->reason +
+                     "): pods that need what it has are undecided; add the state files of the "
+                     "node");
+    Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+    return Done{};
+  }
+  if (verdict.outcome != Outcome::kFits) {
     return Error{ErrorCode::kInvalidArgument,
                  name + verdict.refusal->reason + ": " + verdict.refusal->message,
                  "give the pods and the state files of the same node and time"};
   }
   const bool is_first = guessed_.empty();
   guessed_.Add(node(), Managed(known), before, state());
-  if (is_first && !guessed_.empty() && node().topology.kind() != TopologyManagerPolicy::kNone) {
+  if (is_first && !guessed_.empty()) {
     notes_.emplace_back(
         "no state file has what pods are assigned that run: the CPUs, NUMA nodes and devices that "
         "are shown are one possibility; add the state files for those of the node");

@@ -1,5 +1,6 @@
 #include "core/placement/reported_owners.h"
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,17 +19,20 @@ Result<Done> FirstOf(const Faults& faults) {
   return Error{ErrorCode::kInvalidArgument, faults.texts().front()};
 }
 
-// The resources of which containers had some when the description was made.
-std::set<std::string> OwnedIn(const View& owners, Faults& faults) {
-  std::set<std::string> owned;
+// The resources of which containers had some when the description was made, by pod.
+std::map<std::string, std::set<std::string>> OwnedIn(const View& owners, Faults& faults) {
+  std::map<std::string, std::set<std::string>> all;
   for (const View& container : ListIn(owners, "containers", faults)) {
+    const std::string pod = StringIn(container, "pod", faults).value_or("");
+    std::set<std::string> owned;
     if (!StringIn(container, "cpus", faults).value_or("").empty()) owned.insert("cpu");
-    const auto devices = ObjectIn(container, "devices", faults);
-    if (!devices) continue;
-    const auto members = devices->Members();
-    for (const auto& [resource, count] : *members) owned.insert(resource);
+    if (const auto devices = ObjectIn(container, "devices", faults)) {
+      const auto members = devices->Members();
+      for (const auto& [resource, count] : *members) owned.insert(resource);
+    }
+    if (!owned.empty()) all[pod].merge(owned);
   }
-  return owned;
+  return all;
 }
 
 // Healthy devices that the report has as numbers only, because it would have been too long.

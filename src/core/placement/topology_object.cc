@@ -112,6 +112,15 @@ Result<Done> ReadZones(const View& top, TopologyObject& object) {
   return Done{};
 }
 
+// Whether koordlet writes the object.
+bool IsOfKoordinator(const View& top) {
+  Faults ignored;
+  const auto metadata = ObjectIn(top, "metadata", ignored);
+  const auto labels = metadata ? ObjectIn(*metadata, "labels", ignored) : std::nullopt;
+  return labels &&
+         StringIn(*labels, "app.kubernetes.io/managed-by", ignored).value_or("") == "Koordinator";
+}
+
 // Objects without attributes of the policy have the older form of it.
 // Source: scheduler-plugins pkg/noderesourcetopology/nodeconfig/topologymanager.go,
 // ToTopologyManagerConfig of topologyPolicies.
@@ -142,6 +151,9 @@ Result<Done> ReadOlderPolicy(const View& top, TopologyObject& object) {
       {"BestEffort", "best-effort", nullptr},
       {"None", "none", nullptr},
   });
+  // Koordinator before 1.3 writes this, whatever policy the kubelet has.
+  // Source: koordinator pkg/koordlet/statesinformer, newNodeTopo.
+  if (*name == "None" && IsOfKoordinator(top)) return Done{};
   const auto* const found = std::ranges::find(kAll, *name, &Older::name);
   // alignd's own policies have no name in this form, and it has attributes.
   if (found == kAll.end()) return Done{};

@@ -54,7 +54,9 @@ std::vector<std::string> PlannedNode::OwnedByOthers(const PlannedPod& pod) const
   }
   std::vector<std::string> reasons;
   for (const std::string& resource : needed) {
-    if (!unlisted_owned_.contains(resource)) continue;
+    const bool is_owned = std::ranges::any_of(
+        unlisted_owned_, [&resource](const auto& one) { return one.second.contains(resource); });
+    if (!is_owned) continue;
     reasons.push_back(resource +
                       ": containers had some when the description of the node was made, and no "
                       "state file has which; add the state files (--state-dir)");

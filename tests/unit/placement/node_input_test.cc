@@ -31,6 +31,13 @@ TEST(NodeInput, RefusesADeviceOnANumaNodeThatDoesNotExist) {
   EXPECT_EQ(NodeErrorOf(R"(,"devices":{"a.com/x":[{"id":"x0","numa":[1]}]})"), "");
 }
 
+// As alignctl topology prints it on a machine with such CPUs.
+TEST(NodeInput, TakesIsolatedCpus) {
+  const Result<NodeInput> input = ReadNodeInput(NodeText(R"(,"isolated":"1,3")"));
+  ASSERT_TRUE(input.ok()) << input.error().Text();
+  EXPECT_EQ(input->description.machine.isolated().ToString(), "1,3");
+}
+
 TEST(NodeInput, RefusesDevicesNamedLikeOtherResources) {
   EXPECT_NE(NodeErrorOf(R"(,"devices":{"cpu":[{"id":"x0","numa":[1]}]})"), "");
   EXPECT_NE(NodeErrorOf(R"(,"devices":{"hugepages-1Gi":[]})"), "");
@@ -56,14 +63,15 @@ TEST(NodeInput, TakesReportedDevices) {
 }
 
 TEST(NodeInput, TakesWhatContainersHave) {
-  const Result<NodeInput> input = ReadNodeInput(
-      NodeText(R"(,"owners":{"containers":[{"key":"A","cpus":"0","devices":{}},)"
-               R"({"key":"B","cpus":"","devices":{"a.com/x":1}}],"devices":[],"devices_left_out":[)"
-               R"({"resource":"a.com/x","numa":1,"devices":6,"free":5},)"
-               R"({"resource":"a.com/y","numa":null,"devices":2,"free":2},)"
-               R"({"resource":"a.com/z","numa":null,"devices":2,"free":0}]})"));
+  const Result<NodeInput> input = ReadNodeInput(NodeText(
+      R"(,"owners":{"containers":[{"key":"A","pod":"ns/a","cpus":"0","devices":{}},)"
+      R"({"key":"B","pod":"uid-b","cpus":"","devices":{"a.com/x":1}}],"devices":[],"devices_left_out":[)"
+      R"({"resource":"a.com/x","numa":1,"devices":6,"free":5},)"
+      R"({"resource":"a.com/y","numa":null,"devices":2,"free":2},)"
+      R"({"resource":"a.com/z","numa":null,"devices":2,"free":0}]})"));
   ASSERT_TRUE(input.ok()) << input.error().Text();
-  EXPECT_EQ(input->owned, (std::set<std::string>{"a.com/x", "cpu"}));
+  EXPECT_EQ(input->owned, (std::map<std::string, std::set<std::string>>{{"ns/a", {"cpu"}},
+                                                                        {"uid-b", {"a.com/x"}}}));
   const scenario::DeviceList& devices = input->description.devices.at("a.com/x");
   ASSERT_EQ(devices.size(), 5U) << "the sixth is not free";
   EXPECT_EQ(devices[4].second.numa, std::vector<int64_t>{1});

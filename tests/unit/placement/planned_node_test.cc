@@ -228,6 +228,23 @@ TEST(PlannedNode, RefusesTheNodeObjectOfAnotherMachine) {
             "Node worker has 8Gi of hugepages-1Gi allocatable, and the machine has 0 bytes");
 }
 
+// As of a tree without meminfo.
+TEST(PlannedNode, ComparesNoMemoryThatTheDescriptionDoesNotHave) {
+  NodeInput input = {{*Machine::Make({{0, 0, 0, 0, 0}, {1, 1, 0, 0, 0}}, {NumaNode{}}), {}, {}},
+                     PlanObject(),
+                     {},
+                     {},
+                     {}};
+  input.object->capacity = Amounts({{"cpu", "2"}, {"memory", "64Gi"}, {"hugepages-1Gi", "4Gi"}});
+  input.object->allocatable =
+      Amounts({{"cpu", "1"}, {"memory", "60Gi"}, {"hugepages-1Gi", "4Gi"}, {"pods", "110"}});
+  KubeletConfig config = PlanConfig();
+  config.eviction_hard_memory.clear();
+  const Result<PlannedNode> node = PlannedNode::Make(input, config, 110, {});
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(TextOf(node->Ask(Shared("p", "1"))), "fits");
+}
+
 // The number of devices that a Node object has.
 TEST(PlannedNode, ComparesTheDevicesOfTheNodeObject) {
   const PlannedPod pod =
@@ -459,7 +476,51 @@ TEST(PlannedNode, KnowsWhatIsLeftWhereverAPodIs) {
   node = MakePlanned(one);
   ASSERT_TRUE(node.AddRunning(Requesting("a", {{"cpu", "8"}, {"memory", "1Gi"}})).ok());
   EXPECT_EQ(TextOf(node.Ask(Requesting("b", {{"cpu", "11"}, {"memory", "1Gi"}}))), "fits");
-  EXPECT_TRUE(node.notes().empty());
+  ASSERT_EQ(node.notes().size(), 1U) << "the CPUs that are shown are a guess there, too";
+}
+
+// Which CPUs a running pod has matters on one NUMA node as well, whether they seem free or not.
+TEST(PlannedNode, LeavesOpenWhatDependsOnTheNumbersOfCpus) {
+  for (const char* const machine : {"socket:1 numa:1 core:20", "socket:2 numa:1 core:20"}) {
+    KubeletConfig config = PlanConfig();
+    config.topology_manager_policy = TopologyManagerPolicy::kNone;
+    config.pod_policies = {PodPolicy::kCpuBindPolicy};
+    NodeInput input = {{MakeMachine(machine), {}, {}}, std::nullopt, {}, {}, {}};
+    PlannedNode node = MakePlanned(std::move(input), config);
+    PlannedPod bound = Requesting("x", {{"cpu", "2"}, {"memory", "1Gi"}});
+    bound.pod.policies.required_bind = CpuBindPolicy::kFullPcpus;
+    EXPECT_EQ(TextOf(node.Ask(bound)), "fits") << machine;
+    ASSERT_TRUE(node.AddRunning(Requesting("a", {{"cpu", "2"}, {"memory", "1Gi"}})).ok());
+    EXPECT_EQ(TextOf(node.Ask(bound)),
+              "undecided by kubelet: no state file has the CPUs, memory and devices of pod "
+              "default/a, and whether this pod fits depends on which CPUs they are; add the state "
+              "files of the node (--state-dir)")
+        << machine;
+    EXPECT_EQ(TextOf(node.Ask(Requesting("y", {{"cpu", "2"}, {"memory", "1Gi"}}))), "fits");
+    EXPECT_EQ(node.notes().size(), 1U);
+  }
+}
+
+// 7 and 8 CPUs are there: they run as {d, a} and {b, c}, and in the order of the list `d` finds no
+// NUMA node.
+TEST(PlannedNode, LeavesOpenWhatARunningPodHasThatTheOrderRefuses) {
+  NodeInput input = {{MakeMachine("socket:2 numa:1 core:8"), {}, {}}, std::nullopt, {}, {}, {}};
+  PlannedNode node = MakePlanned(std::move(input));
+  const auto asking = [](const std::string& name, const std::string& cpus) {
+    return Requesting(name, {{"cpu", cpus}, {"memory", "1Gi"}});
+  };
+  for (const auto& [name, cpus] :
+       {std::pair("a", "2"), std::pair("b", "3"), std::pair("c", "5"), std::pair("d", "4")}) {
+    const Result<Done> added = node.AddRunning(asking(name, cpus));
+    ASSERT_TRUE(added.ok()) << added.error().Text();
+  }
+  EXPECT_EQ(node.requested().pods(), 4);
+  ASSERT_EQ(node.notes().size(), 2U);
+  EXPECT_TRUE(node.notes()[1].starts_with("pod default/d, which runs: it does not fit"))
+      << node.notes()[1];
+  EXPECT_EQ(node.Ask(asking("x", "1")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node.Ask(asking("x", "2")).stage, Stage::kScheduler);
+  EXPECT_EQ(TextOf(node.Ask(Shared("y", "1"))), "fits");
 }
 
 TEST(PlannedNode, LeavesOpenWhatAPodHasThatIsResized) {
@@ -479,6 +540,7 @@ TEST(PlannedNode, LeavesOpenWhatAPodHasThatIsResized) {
             Outcome::kUndecided);
   EXPECT_EQ(TextOf(node.Ask(Shared("y", "30"))),
             "refused by scheduler: Insufficient cpu: 30 requested, 29 of 39 free");
+  EXPECT_EQ(TextOf(node.Ask(Shared("y", "29"))), "fits") << "it needs no CPUs of its own";
   // A state file has what it is assigned.
   const NodeInput input = PlanInput();
   node = MakePlanned(input, PlanConfig(), 110,
@@ -490,7 +552,7 @@ TEST(PlannedNode, LeavesOpenWhatAPodHasThatIsResized) {
 // The description says that containers have CPUs, and a state file which ones.
 TEST(PlannedNode, LeavesOpenWhatContainersHadWhenTheNodeWasDescribed) {
   NodeInput input = WithGpus("nvidia.com/gpu=2@0,2@1");
-  input.owned = {"cpu", "nvidia.com/gpu"};
+  input.owned = {{"default/a", {"cpu", "nvidia.com/gpu"}}};
   const PlannedPod cpus = Requesting("x", {{"cpu", "1"}, {"memory", "1Gi"}});
   PlannedPod gpu = Requesting("y", {{"nvidia.com/gpu", "1"}});
   PlannedNode node = MakePlanned(input);
@@ -499,9 +561,19 @@ TEST(PlannedNode, LeavesOpenWhatContainersHadWhenTheNodeWasDescribed) {
             "made, and no state file has which; add the state files (--state-dir)");
   EXPECT_EQ(node.Ask(gpu).outcome, Outcome::kUndecided);
   EXPECT_EQ(TextOf(node.Ask(Shared("z", "1"))), "fits");
-  input.owned = {"nvidia.com/gpu"};
+  ASSERT_EQ(node.notes().size(), 1U);
+  EXPECT_TRUE(node.notes()[0].starts_with("containers had CPUs or devices when"));
+  // The pod is among those that run.
+  ASSERT_TRUE(
+      node.AddRunning(Requesting("a", {{"cpu", "2"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "1"}}))
+          .ok());
+  EXPECT_EQ(TextOf(node.Ask(cpus)), "fits");
+  EXPECT_EQ(TextOf(node.Ask(gpu)), "fits");
+  ASSERT_EQ(node.notes().size(), 1U);
+  EXPECT_TRUE(node.notes()[0].starts_with("no state file has what pods are assigned that run"));
+  input.owned = {{"default/a", {"nvidia.com/gpu"}}};
   EXPECT_EQ(TextOf(MakePlanned(input).Ask(cpus)), "fits");
-  input.owned = {"cpu", "nvidia.com/gpu"};
+  input.owned = {{"default/a", {"cpu"}}, {"default/b", {"nvidia.com/gpu"}}};
   node = MakePlanned(input, PlanConfig(), 110, FilesWith(input, {}));
   EXPECT_EQ(TextOf(node.Ask(cpus)), "fits");
   EXPECT_EQ(TextOf(node.Ask(gpu)), "fits");

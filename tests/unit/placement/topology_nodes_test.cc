@@ -270,8 +270,17 @@ TEST(TopologyNodes, ComparesTheOlderFormOfThePolicy) {
   EXPECT_TRUE(HasPart(answer_with("SingleNUMANodePodLevel"),
                       "attribute topologyManagerScope is \"pod\", and the KubeletConfiguration has "
                       "topologyManagerScope \"container\""));
-  // Attributes say more.
+  // Of koordlet, "None" says nothing of the kubelet's policy.
   Json object = ForeignObject();
+  object["attributes"] = Json::array();
+  object["topologyPolicies"] = Json::array({"None"});
+  object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "Koordinator";
+  SetFingerprint({"a"}, object);
+  EXPECT_EQ(ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), BoundJson("a")}),
+                         {{"cpu", "1"}, {"memory", "1Gi"}}),
+            "fits");
+  // Attributes say more.
+  object = ForeignObject();
   object["topologyPolicies"] = Json::array({"None"});
   SetFingerprint({"a"}, object);
   EXPECT_EQ(ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), BoundJson("a")}),
