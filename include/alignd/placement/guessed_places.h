@@ -24,8 +24,8 @@ class GuessedPlaces {
  public:
   bool empty() const { return items_.empty(); }
 
-  // The pod was placed: what it has in `after` and not in `before` can be elsewhere. Nothing is
-  // added on a node with one NUMA node. `pod`: as OnThisNode has it.
+  // The pod was placed: what it has in `after` and not in `before` can be elsewhere. On a node
+  // with one NUMA node, only pods with init containers matter. `pod`: as OnThisNode has it.
   void Add(const admission::Node& node, const Pod& pod, const admission::NodeState& before,
            const admission::NodeState& after);
 

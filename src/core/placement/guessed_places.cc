@@ -155,7 +155,6 @@ bool GuessedPlaces::IsOnOneNode(const NumaAmounts& amounts) const {
 
 void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& before,
                         const NodeState& after) {
-  if (node.machine.numa_count() < 2) return;
   std::vector<Item> items;
   const bool has_init = std::ranges::any_of(
       pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
@@ -190,6 +189,10 @@ void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& befor
     if (!item.amounts.empty()) items.push_back(std::move(item));
   }
   if (items.empty()) return;
+  // On one NUMA node, only what init containers leave to others depends on places.
+  const bool matters =
+      node.machine.numa_count() > 1 || !std::ranges::none_of(items, &Item::is_unclear);
+  if (!matters && items_.empty()) return;
   if (items_.empty()) {
     SetFree(node, before);
     first_ = pod.name_space + "/" + pod.name;
@@ -252,10 +255,13 @@ std::vector<GuessedPlaces::Item> GuessedPlaces::ItemsWith(
 bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
                                     const std::vector<NumaAmounts>& parts) const {
   const TopologyManagerPolicy kind = admission::TopologyOf(node, pod).kind();
-  if (kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort) {
-    return false;
+  if (node.machine.numa_count() > 1) {
+    if (kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort) {
+      return false;
+    }
+    if (HasMemory(parts)) return false;
   }
-  if (HasMemory(parts) || (node.cpu && HasPartOfCore(node))) return false;
+  if (node.cpu && HasPartOfCore(node)) return false;
   const std::vector<Item> items = ItemsWith(parts);
   const bool reuses =
       ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
