@@ -104,9 +104,12 @@ void GuessedPlaces::SetFree(const Node& node, const NodeState& state) {
   if (node.cpu) {
     const CpuSet free = state.cpu.default_set - node.cpu->reserved -
                         cpumanager::HeldBack(machine, *node.cpu, state.cpu);
+    free_[kCpuName].resize(count);
+    capacity_[kCpuName].resize(count);
     for (const CpuGroup& numa : machine.numa_groups()) {
-      free_[kCpuName].push_back(free.CountCommon(numa.cpus));
-      capacity_[kCpuName].push_back(numa.cpus.Count());
+      const auto position = static_cast<size_t>(numa.id);
+      free_[kCpuName][position] = free.CountCommon(numa.cpus);
+      capacity_[kCpuName][position] = numa.cpus.Count();
     }
   }
   for (const auto& [resource, known] : state.devices.resources) {
