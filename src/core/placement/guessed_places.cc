@@ -362,11 +362,13 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
   if (items_.empty()) return {};
   const std::vector<NumaAmounts> parts = PartsOf(node, pod);
   const std::vector<Item> items = ItemsWith(parts);
+  const bool reuses =
+      ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
   // Other refusals follow from sums, or were there before a manager was asked.
   const bool is_by_place =
       decided.admitted() ||
       (decided.refused_at && (decided.refused_at->by == admission::RefusedBy::kTopology ||
-                              decided.refused_at->by == admission::RefusedBy::kMemory ||
+                              decided.refused_at->by == admission::RefusedBy::kMemory || reuses ||
                               !std::ranges::none_of(items, &Item::is_unclear)));
   if (!is_by_place) return {};
   const bool depends_on_more = (node.cpu && NeedsCpuNumbers(node, pod)) ||
