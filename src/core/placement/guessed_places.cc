@@ -104,9 +104,12 @@ void GuessedPlaces::SetFree(const Node& node, const NodeState& state) {
     const CpuSet free = state.cpu.default_set - node.cpu->reserved -
                         cpumanager::HeldBack(machine, *node.cpu, state.cpu);
     has_part_of_core_ = HasPartOfCore(node, free);
+    free_[kCpuName].resize(count);
+    capacity_[kCpuName].resize(count);
     for (const CpuGroup& numa : machine.numa_groups()) {
-      free_[kCpuName].push_back(free.CountCommon(numa.cpus));
-      capacity_[kCpuName].push_back(numa.cpus.Count());
+      const auto position = static_cast<size_t>(numa.id);
+      free_[kCpuName][position] = free.CountCommon(numa.cpus);
+      capacity_[kCpuName][position] = numa.cpus.Count();
     }
   }
   for (const auto& [resource, known] : state.devices.resources) {
@@ -374,11 +377,14 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
   const std::vector<NumaAmounts> parts = PartsOf(node, pod);
   const std::vector<Item> items = ItemsWith(parts);
   const bool has_unclear = !std::ranges::none_of(items, &Item::is_unclear);
+  const bool reuses =
+      ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
   // Other refusals follow from sums, or were there before a manager was asked.
   const auto& at = decided.refused_at;
   const bool is_by_place =
-      decided.admitted() || (at && (has_unclear || at->by == admission::RefusedBy::kTopology ||
-                                    at->by == admission::RefusedBy::kMemory));
+      decided.admitted() ||
+      (at && (has_unclear || reuses || at->by == admission::RefusedBy::kTopology ||
+              at->by == admission::RefusedBy::kMemory));
   const std::string start = "no state file has the CPUs, memory and devices of pod " + first_ +
                             ", and whether this pod fits depends on ";
   // Also if it is refused: the CPUs that it must have are free elsewhere.
