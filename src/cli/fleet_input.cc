@@ -374,14 +374,15 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources,
   for (const FleetNode& node : inputs.nodes) described.insert(node.name);
   Result<std::vector<FleetNode>> of_objects = inputs.objects.Nodes(*config, described);
   if (!of_objects.ok()) return of_objects.error();
+  if (!of_objects->empty() && config->empty() && sources.flags != placement::PolicyFlags()) {
+    return BadFleet(
+        "node " + of_objects->front().name + ": " + kFlagsOfNodes + ": " + kFlagsNeedConfig,
+        "add --config, or remove the flags");
+  }
   std::vector<FleetNode> nodes = std::move(inputs.nodes);
   std::ranges::move(*of_objects, std::back_inserter(nodes));
   for (FleetNode& node : nodes) {
     if (node.problem) continue;
-    if (node.config.empty() && sources.flags != placement::PolicyFlags()) {
-      return BadFleet("node " + node.name + ": " + kFlagsOfNodes + ": " + kFlagsNeedConfig,
-                      "add --config, or remove the flags");
-    }
     const Result<Done> completed = Complete(sources.devices, node);
     if (!completed.ok()) return completed.error();
   }

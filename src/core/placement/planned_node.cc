@@ -324,23 +324,24 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
     }
   }
   PlannedPod known = AsItRuns(node(), state(), pod);
-  // One that has not started yet is placed as one that comes.
-  if (has_shares_ && why_lacks_shares_.empty() && !pod.is_pending) {
+  // One that has not started yet, and that the state files do not have, comes after all that they
+  // have.
+  const bool comes = pod.is_pending && has_shares_;
+  if (has_shares_ && why_lacks_shares_.empty() && !comes) {
     why_lacks_shares_ = WhyLackShareOf(Managed(known), node(), state());
   }
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
   if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
   const admission::NodeState before = state();
   const Verdict verdict = AskKubelet(known);
-  if (verdict.outcome != Outcome::kFits && !guessed_.empty()) {
-    // The pods before it can be elsewhere.
+  if (verdict.outcome != Outcome::kFits && (comes || !guessed_.empty())) {
+    // It waits, or the pods before it can be elsewhere.
     guessed_.AddWithoutPlace(node(), Managed(known), state(), /*is_resizing=*/false);
-    notes_.push_back(name +
-                     "it does not fit beside those before it where they are by the order of the "
-                     "list (" +
-                     verdict.refusal->reason +
-                     "): pods that need what it has are undecided; add the state files of the "
-                     "node");
+    notes_.push_back(name + "it does not fit " +
+                     (comes ? "now, and has not started ("
+                            : "beside those before it where they are by the order of the list (") +
+                     verdict.refusal->reason + "): pods that need what it has are undecided" +
+                     (comes ? "" : "; add the state files of the node"));
     Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
     return Done{};
   }
@@ -350,7 +351,7 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
                  "give the pods and the state files of the same node and time"};
   }
   const bool is_first = guessed_.empty();
-  guessed_.Add(node(), Managed(known), before, state());
+  if (!comes) guessed_.Add(node(), Managed(known), before, state());
   if (is_first && !guessed_.empty()) {
     notes_.emplace_back(
         "no state file has what pods are assigned that run: the CPUs, NUMA nodes and devices that "

@@ -163,7 +163,7 @@ TEST(OwnIsolation, TheExclusivePolicyDoesNotLeaveTheNumaNodeOfThePod) {
                                  .scope = TopologyManagerScope::kPod,
                                  .more = {PodPolicy::kCpuExclusivePolicy}}
                         .Make();
-  for (const std::string& other : {"1", "2", "3", "5", "6"}) {
+  for (const char* const other : {"1", "2", "3", "5", "6"}) {
     NodeState state = NodeState::Initial(node);
     state.cpu.default_set -= Cpus(other);
     state.cpu.assignments["other"]["app"] = Cpus(other);

@@ -151,7 +151,8 @@ TEST_F(FitCommand, AnswersAsNodesWithTheFlagsOfTheirDaemon) {
 
 // Without a KubeletConfiguration, they would change nothing.
 TEST_F(FitCommand, RefusesFlagsOfNodesWithoutAConfiguration) {
-  Put("objects.json", ObjectText("large", "socket:2 numa:1 core:20"));
+  Put("objects.json",
+      ObjectText("large", "socket:2 numa:1 core:20") + "\n" + NodeObjectText("large", "39"));
   const std::string why =
       "--pod-policies, --shared-pool-handlers: they replace fields of a KubeletConfiguration, and "
       "none is given; they do not change what alignd has written into NodeResourceTopology "

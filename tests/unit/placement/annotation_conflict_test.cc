@@ -97,7 +97,7 @@ TEST(AnnotationConflict, NamesBothSides) {
        "another kind of container for side"},
       {kOwnAnnotation,
        std::string("{") + kAppEntry + R"(,"spec.resources":{"limits":{"cpu":"4"}}})",
-       "has 4 as spec.requests.cpu, the spec has 0"},
+       "spec.requests.cpu, the spec has 0"},
       {kIntel, R"({"containers":{"app":{"limits":{"cpu":"1"}}}})",
        "annotation intel.com/resources"},
       {kIntel, R"({"app":{}})", "annotation intel.com/resources: app: is not known"},

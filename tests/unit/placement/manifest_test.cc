@@ -272,7 +272,7 @@ TEST(Manifest, OnePodThatCannotBeDecidedAboutIsAnError) {
   EXPECT_PRED2(has, error(PodText("{}", R"("resourceClaims":[{"name":"c"}],)")),
                "undecided: spec.resourceClaims: c");
   EXPECT_PRED2(has, error(R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"web"}})"),
-               "Service default/web has no pods");
+               "Service web has no pods");
   EXPECT_PRED2(has,
                error(R"({"apiVersion":"v1","kind":"List","items":[)" + PodText("{}") + "," +
                      ControllerText("apps/v1", "Deployment", kTemplate) + "]}"),
