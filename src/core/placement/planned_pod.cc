@@ -44,6 +44,7 @@ PlannedPod WithoutNames(PlannedPod pod) {
   pod.pod.uid.clear();
   pod.pod.name.clear();
   pod.owner.clear();
+  pod.is_pending = false;  // it asks for the same before and after its start
   return pod;
 }
 

@@ -159,7 +159,8 @@ TEST(ClusterView, APodThatReplacesAnotherOfItsNameIsNotInTheObject) {
         << verdict.cause;
     // It runs, with what the pod before it had.
     view.Set(ObjectKind::kPod, "ns/a", pod_of(is_seen ? "3" : "2", "Running"));
-    EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kFits);
+    const placement::Verdict again = AskFor(OnlyChange(view), "1");
+    EXPECT_EQ(again.outcome, placement::Outcome::kFits) << again.cause;
   }
   view.Set(ObjectKind::kPod, "ns/a", pod_of("4", "Running", more));
   EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kUndecided);
