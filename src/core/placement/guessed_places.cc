@@ -230,8 +230,8 @@ void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& befor
     items = {std::move(whole)};
   }
   for (Item& item : items) {
-    // On one NUMA node, it has as much in any case.
-    if (node.machine.numa_count() < 2) item.is_unclear = false;
+    // On one NUMA node, it has as much in any case, but for what it reuses of its init containers.
+    if (node.machine.numa_count() < 2) item.is_unclear = item.is_unclear && has_init;
     item.is_split = item.is_split || !KeepsOnOneNode(node, policy) || !IsOnOneNode(item.amounts);
     items_.push_back(std::move(item));
   }
@@ -391,7 +391,16 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
   if ((node.cpu && NeedsCpuNumbers(node, pod)) || admission::IsKeptApart(node, pod)) {
     return start + "which CPUs they are";
   }
-  if (node.machine.numa_count() < 2) return has_unclear ? start + "how much they are" : "";
+  if (node.machine.numa_count() < 2) {
+    if (has_unclear) return start + "how much they are";
+    const TopologyManagerPolicy kind = admission::TopologyOf(node, pod).kind();
+    const bool must_align =
+        kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort;
+    const bool takes_loose = std::ranges::any_of(
+        SumOf(parts), [this](const auto& one) { return loose_.contains(one.first); });
+    // The ones that are left may be those of which no plugin has said a NUMA node.
+    return must_align && takes_loose && !items.empty() ? start + "which devices they are" : "";
+  }
   const bool asks = std::ranges::any_of(pod.containers, [&](const Container& one) {
     return admission::AsksForOneNode(node, pod, one);
   });
