@@ -127,8 +127,8 @@ Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
 
 // The only pod that one JSON document states, or one pod of its only workload; as ExpandPods has
 // it, without its overhead, which no node counts. Errors: kInvalidArgument: those of ReadManifest;
-// no pod or several; what the API server refuses about the pod, another operating system than linux,
-// or why nothing can be said about the pod.
+// no pod or several; what the API server refuses about the pod, another operating system than
+// linux, or why nothing can be said about the pod.
 Result<PlannedPod> ReadOnePod(std::string_view json, const std::string& file);
 
 // The maximum of `replicas`.
