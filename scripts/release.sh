@@ -43,7 +43,8 @@ compile() {
 # The licences of what is linked in: those of Debian's packages.
 licenses() { # DIR
   local package
-  for package in libgrpc++-dev libprotobuf-dev libabsl-dev zlib1g-dev libnghttp2-dev libyaml-cpp-dev libdbus-1-dev nlohmann-json3-dev libcli11-dev libstdc++-12-dev \
+  for package in libgrpc++-dev libprotobuf-dev libabsl-dev zlib1g-dev libnghttp2-dev \
+    libyaml-cpp-dev libdbus-1-dev nlohmann-json3-dev libcli11-dev libstdc++-12-dev \
     libc6-dev libssl-dev libbrotli-dev libhwloc-dev; do
     cp "/usr/share/doc/$package/copyright" "$1/$package" || fail "the licence of $package is missing"
   done

@@ -18,6 +18,7 @@
 #include "allocation/memory_resize.h"
 #include "allocation/operation.h"
 #include "allocation/plugin_needs.h"
+#include "allocation/requested_resize.h"
 #include "allocation/reservation.h"
 #include "allocation/state_limits.h"
 

@@ -4,6 +4,7 @@
 
 #include "alignd/admission/init_containers.h"
 #include "allocation/current_assignment.h"
+#include "allocation/requested_resize.h"
 
 namespace alignd::allocation {
 

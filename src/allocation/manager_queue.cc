@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "allocation/allocation_manager.h"
-#include "allocation/current_assignment.h"
 #include "allocation/exclusive_needs.h"
 #include "allocation/operation.h"
+#include "allocation/requested_resize.h"
 #include "allocation/wait_texts.h"
 #include "host/log_event.h"
 

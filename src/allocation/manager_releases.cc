@@ -12,9 +12,9 @@
 #include "alignd/admission/init_containers.h"
 #include "alignd/config/kubelet_config.h"
 #include "allocation/allocation_manager.h"
-#include "allocation/current_assignment.h"
 #include "allocation/exclusive_needs.h"
 #include "allocation/operation.h"
+#include "allocation/requested_resize.h"
 
 namespace alignd::allocation {
 

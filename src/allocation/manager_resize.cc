@@ -13,9 +13,9 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
 #include "allocation/allocation_manager.h"
-#include "allocation/current_assignment.h"
 #include "allocation/memory_resize.h"
 #include "allocation/operation.h"
+#include "allocation/requested_resize.h"
 #include "allocation/reservation.h"
 #include "allocation/state_limits.h"
 

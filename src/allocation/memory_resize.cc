@@ -6,7 +6,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/config/feature_gates.h"
-#include "allocation/current_assignment.h"
+#include "allocation/requested_resize.h"
 
 namespace alignd::allocation {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "allocation/current_assignment.h"
+#include "allocation/requested_resize.h"
 #include "cli/message_text.h"
 #include "cli/output.h"
 

@@ -8,7 +8,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/memorymanager/memory_state.h"
-#include "allocation/current_assignment.h"
+#include "allocation/requested_resize.h"
 #include "control/claims_report.h"
 #include "control/pending_report.h"
 #include "control/readable.h"

@@ -9,6 +9,7 @@
 #include "alignd/admission/assignment_mark.h"
 #include "alignd/checkpoint/mark_annotation.h"
 #include "allocation/current_assignment.h"
+#include "allocation/requested_resize.h"
 #include "reconcile/leaving_cpus.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"

@@ -12,6 +12,7 @@
 #include "core/admission/own_numa.h"
 #include "core/memorymanager/memory_request.h"
 #include "core/placement/cpu_numbers.h"
+#include "core/placement/numa_amounts.h"
 #include "core/placement/numa_search.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -23,12 +24,6 @@ using admission::NodeState;
 using memorymanager::IsMemoryType;
 
 constexpr char kCpuName[] = "cpu";
-
-bool HasMemory(const std::vector<NumaAmounts>& parts) {
-  return std::ranges::any_of(parts, [](const NumaAmounts& part) {
-    return std::ranges::any_of(part, [](const auto& one) { return IsMemoryType(one.first); });
-  });
-}
 
 // Whether other rules than the NUMA nodes with enough of all decide where pods are.
 bool HasOtherRules(const Node& node) {
@@ -63,36 +58,6 @@ bool HasPartOfCore(const Node& node, const CpuSet& free) {
            const int common = core.cpus.CountCommon(free);
            return common > 0 && common < core.cpus.Count();
          });
-}
-
-NumaAmounts SumOf(const std::vector<NumaAmounts>& all) {
-  NumaAmounts sum;
-  for (const NumaAmounts& amounts : all) {
-    for (const auto& [resource, amount] : amounts) sum[resource] += amount;
-  }
-  return sum;
-}
-
-// Without topology policy, of parts with memory only. The NUMA nodes are in groups, each of one or
-// more, whatever is assigned: if a part is not more than the mean of what is free, a group has it.
-bool AreInAnyGroups(const std::vector<NumaAmounts>& parts, NumaAmounts free, int numa_nodes) {
-  constexpr char kMemory[] = "memory";
-  for (const NumaAmounts& part : parts) {
-    const auto wanted = part.find(kMemory);
-    if (part.size() != 1 || wanted == part.end()) return false;
-    if (wanted->second > free[kMemory] / numa_nodes) return false;
-    free[kMemory] -= wanted->second;
-  }
-  return true;
-}
-
-AmountRow RowOf(const NumaAmounts& amounts, const std::vector<std::string>& resources) {
-  AmountRow row(resources.size());
-  for (size_t i = 0; i < resources.size(); ++i) {
-    const auto found = amounts.find(resources[i]);
-    if (found != amounts.end()) row[i] = found->second;
-  }
-  return row;
 }
 
 }  // namespace
