@@ -1,4 +1,4 @@
-// Reads the kernel's cgroup files, and writes CPU sets, CFS quotas and CPU shares.
+// Reads the kernel's cgroup files, and writes CFS quotas and CPU shares.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
+#include "cgroup/cpuset_cgroup.h"
 #include "cgroup/systemd_units.h"
 
 namespace alignd::cgroup {
-
-// One cgroup's cpuset. The memory nodes are NUMA node ids.
-struct Cpuset {
-  CpuSet cpus;  // cpuset.cpus; empty in version 2: as the parent
-  CpuSet mems;  // cpuset.mems, likewise
-  // What the kernel applies: a parent may be narrower, a CPU offline.
-  CpuSet effective_cpus;
-  CpuSet effective_mems;
-
-  friend bool operator==(const Cpuset&, const Cpuset&) = default;
-};
 
 // Thread-safe. Version 2 where the mount point has cgroup.controllers with cpuset in it, else
 // version 1 with one directory per controller. Paths are those of cgroup_path.h.
@@ -40,18 +29,11 @@ class CgroupTree {
   }
   const SystemdUnits& systemd() const { return systemd_; }
 
-  // Errors: kNotFound if there is no such cgroup; kIo; kCorrupt if a file has no list. Source:
-  // kernel Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst.
+  // Errors: kNotFound if there is no such cgroup; kIo.
+  Result<CpusetCgroup> OpenCpuset(const std::string& path) const;
+
+  // As CpusetCgroup::Read.
   Result<Cpuset> ReadCpuset(const std::string& path) const;
-
-  // Sets cpuset.cpus. Errors: kNotFound if there is no such cgroup; kIo.
-  Result<Done> WriteCpus(const std::string& path, const CpuSet& cpus) const;
-
-  // The ids of the threads in the cgroup and in those below it. Errors: kNotFound if there is no
-  // such cgroup; kIo; kCorrupt.
-  // Source: kernel Documentation/admin-guide/cgroup-v1/cgroups.rst (tasks); cgroup-v2.rst
-  // (cgroup.threads).
-  Result<std::vector<int>> ReadThreads(const std::string& path) const;
 
   // The files whose change is a change of the cpuset.
   std::vector<std::filesystem::path> CpusetFiles(const std::string& path) const;

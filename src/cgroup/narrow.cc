@@ -42,24 +42,26 @@ class Outside {
 }  // namespace
 
 Result<Done> Narrow(const CgroupTree& cgroups, const std::string& path, const CpuSet& cpus) {
-  const Result<std::vector<int>> before = cgroups.ReadThreads(path);
+  const Result<CpusetCgroup> cgroup = cgroups.OpenCpuset(path);
+  if (!cgroup.ok()) return cgroup.error();
+  const Result<std::vector<int>> before = cgroup->ReadThreads();
   if (!before.ok()) return before.error();
   if (before->empty()) {
     return Error{ErrorCode::kNotFound, "cgroup " + path + " has no thread",
                  "the container has ended, or its processes run in other cgroups"};
   }
-  const Result<Done> written = cgroups.WriteCpus(path, cpus);
+  const Result<Done> written = cgroup->WriteCpus(cpus);
   if (!written.ok()) return written;
-  const Result<Cpuset> now = cgroups.ReadCpuset(path);
+  const Result<CpuSet> now = cgroup->ReadCpus();
   if (!now.ok()) return now.error();
-  if (now->cpus != cpus) {
-    return NotNarrowed(path, cpus, "has CPUs " + now->cpus.ToString());
-  }
+  if (*now != cpus) return NotNarrowed(path, cpus, "has CPUs " + now->ToString());
+  const Result<CpuSet> applied = cgroup->ReadEffectiveCpus();
+  if (!applied.ok()) return applied.error();
   // Without a CPU that it may use, a cgroup of version 2 uses those of its parent.
-  if (now->effective_cpus.empty() || !cpus.Contains(now->effective_cpus)) {
-    return NotNarrowed(path, cpus, "the kernel applies CPUs " + now->effective_cpus.ToString());
+  if (applied->empty() || !cpus.Contains(*applied)) {
+    return NotNarrowed(path, cpus, "the kernel applies CPUs " + applied->ToString());
   }
-  const Result<std::vector<int>> threads = cgroups.ReadThreads(path);
+  const Result<std::vector<int>> threads = cgroup->ReadThreads();
   if (!threads.ok()) return threads.error();
   const Outside outside(cpus);
   for (const int thread : *threads) {

@@ -25,6 +25,7 @@
 #include "daemon/sd_notify.h"
 #include "daemon/start_check.h"
 #include "daemon/watchdog.h"
+#include "host/heap_trimmer.h"
 #include "host/log_event.h"
 #include "host/printable.h"
 #include "host/program_pages.h"
@@ -172,6 +173,7 @@ int main(int argc, char** argv) {
   alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},
                          "ready: " + options->listen + " -> " + options->runtime_endpoint);
   alignd::daemon::NotifySystemd("READY=1");
+  alignd::host::HeapTrimmer heap;
   while (daemon) {
     {
       alignd::daemon::Watchdog watchdog(daemon->WatchedThreads());
@@ -181,6 +183,7 @@ int main(int argc, char** argv) {
           alignd::host::LeaveProgramPages();
           is_new = false;
         }
+        heap.Look();
         pending.Look(*daemon, *options);
         if (reloads_later && daemon->HasAdopted() && pending.empty()) hang_up();
       };

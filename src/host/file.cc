@@ -85,17 +85,28 @@ Result<std::string> ReadAll(const Descriptor& file, const std::filesystem::path&
   }
 }
 
-}  // namespace
+// Without O_NONBLOCK, to open a FIFO would wait for its writer.
+constexpr int kReadOnly = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
-  // Without O_NONBLOCK, to open a FIFO would wait for its writer.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+Result<std::string> ReadRegular(const Descriptor& file, const fs::path& path, size_t max_bytes) {
   struct stat status {};
   if (file.fd() < 0 || fstat(file.fd(), &status) != 0) return ReadError(path);
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // read() explains a directory
     return Error{ErrorCode::kIo, "read " + path.string() + ": not a regular file", kNotRegular};
   }
   return ReadAll(file, path, max_bytes);
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
+  return ReadRegular(Descriptor(open(path.c_str(), kReadOnly)), path, max_bytes);
+}
+
+Result<std::string> ReadFileIn(const Descriptor& directory, const std::filesystem::path& path,
+                               size_t max_bytes) {
+  return ReadRegular(Descriptor(openat(directory.fd(), path.filename().c_str(), kReadOnly)), path,
+                     max_bytes);
 }
 
 Result<std::string> ReadFileOrPipe(const std::filesystem::path& path, size_t max_bytes) {

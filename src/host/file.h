@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alignd/base/result.h"
+#include "host/descriptor.h"
 
 namespace alignd::host {
 
@@ -20,6 +21,11 @@ inline constexpr size_t kMaxFileBytes = size_t{16} * 1024 * 1024;
 // otherwise kIo, also if a symbolic link on the way leads to nothing. Each says `read PATH: ...`
 // and has a remedy.
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes = kMaxFileBytes);
+
+// The same of the file `path` in a directory that is open. The directories above the file are not
+// walked again, which takes longer than the rest if there are many.
+Result<std::string> ReadFileIn(const Descriptor& directory, const std::filesystem::path& path,
+                               size_t max_bytes = kMaxFileBytes);
 
 // The same for a file that the user names on a command line: it may be a pipe.
 Result<std::string> ReadFileOrPipe(const std::filesystem::path& path,

@@ -152,15 +152,15 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::No
       failure->second.retry = std::max(failure->second.retry, now + options_.first_retry);
       return true;
     }
-    return failure->second.retry > now && !asked_for;
+    if (asked_for) failure->second.retry = std::min(failure->second.retry, now);
+    return failure->second.retry > now;
   });
   HoldDeferred(changes, now);
-  // Failed updates are few, and a waiter for one of them is not to wait again.
-  const auto others = std::stable_partition(
-      changes.begin(), changes.end(),
-      [&](const Change& change) REQUIRES(mutex_) { return failures_.contains(change.id); });
-  const size_t failed = static_cast<size_t>(others - changes.begin());
-  const size_t limit = std::max(Available(now), failed);
+  // A waiter for one that has failed before has waited already.
+  std::stable_partition(changes.begin(), changes.end(), [&](const Change& change) REQUIRES(mutex_) {
+    return failures_.contains(change.id);
+  });
+  const size_t limit = Available(now);
   more_due_ = changes.size() > limit;
   if (more_due_) changes.resize(limit);
   return changes;
@@ -207,6 +207,10 @@ CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
                                              const std::vector<Change>& changes,
                                              const Footprints& footprints) const {
   Waits too_early;
+  std::vector<const Footprint*> exclusive;
+  for (const Footprint& footprint : footprints) {
+    if (state.cpu.RunsOnItsOwn(footprint.key)) exclusive.push_back(&footprint);
+  }
   for (const Change& change : changes) {
     const CpuSet& now = change.now.cpuset;
     const ContainerKey& key = change.now.key;
@@ -228,12 +232,12 @@ CpusetUpdater::Waits CpusetUpdater::TooEarly(const admission::NodeState& state,
     const CpuSet gained = change.cpuset - now;
     // A container that also loses CPUs may block another container, so it does not wait.
     if (now.empty() || gained.empty() || !change.cpuset.Contains(now)) continue;
-    for (const Footprint& other : footprints) {
-      if (other.key.pod_uid == key.pod_uid || !state.cpu.RunsOnItsOwn(other.key)) continue;
+    for (const Footprint* const other : exclusive) {
+      if (other->key.pod_uid == key.pod_uid) continue;
       // A resize may have taken CPUs from it on which it still is.
       const bool is_on =
-          other.cpuset.empty() ? WasResized(state, other.key) : other.cpuset.Intersects(gained);
-      if (is_on) too_early[change.id].push_back(&other);
+          other->cpuset.empty() ? WasResized(state, other->key) : other->cpuset.Intersects(gained);
+      if (is_on) too_early[change.id].push_back(other);
     }
   }
   return too_early;

@@ -134,7 +134,9 @@ CpusetUpdater::Clock::time_point CpusetUpdater::NextDue() const {
   Clock::time_point due = RecurringTask::kNever;
   for (const Waiter& waiter : waiters_) due = std::min(due, waiter.deadline);
   for (const auto& [id, failure] : failures_) {
-    if (!applying_.contains(id)) due = std::min(due, failure.retry);
+    // Those that were due then, and were not begun, are begun when others have ended (more_due_).
+    const bool is_begun = applying_.contains(id) || failure.retry <= checked_;
+    if (!is_begun) due = std::min(due, failure.retry);
   }
   due = std::min(due, deferred_due_);
   for (const auto& [id, wait] : waits_) {

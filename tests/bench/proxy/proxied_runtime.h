@@ -84,6 +84,8 @@ class ProxiedRuntime {
             Socket(),
             "--state-dir",
             (tree_.root() / "state").string(),
+            "--cgroup-root",  // the containers have no cgroups
+            (tree_.root() / "cgroup").string(),
             "--runtime-endpoint",
             RuntimeSocket()};
   }

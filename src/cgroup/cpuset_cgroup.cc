@@ -1,0 +1,119 @@
+#include "cgroup/cpuset_cgroup.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "cgroup/cgroup_file.h"
+#include "host/file.h"
+
+namespace alignd::cgroup {
+
+namespace fs = std::filesystem;
+
+CpusetCgroup::CpusetCgroup(fs::path path, bool is_version2, host::Descriptor directory)
+    : path_(std::move(path)), is_version2_(is_version2), directory_(std::move(directory)) {}
+
+Result<CpusetCgroup> CpusetCgroup::Open(const fs::path& directory, bool is_version2) {
+  host::Descriptor opened(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (opened.fd() < 0) {
+    const std::error_code code(errno, std::generic_category());
+    const bool is_absent = code == std::errc::no_such_file_or_directory;
+    return Error{is_absent ? ErrorCode::kNotFound : ErrorCode::kIo,
+                 "open " + directory.string() + ": " + code.message(), kNoCgroupFile};
+  }
+  return CpusetCgroup(directory, is_version2, std::move(opened));
+}
+
+Result<CpuSet> CpusetCgroup::ReadList(const char* name) const {
+  const fs::path file = path_ / name;
+  Result<std::string> text = host::ReadFileIn(directory_, file);
+  if (!text.ok()) return text.error();
+  text->erase(std::min(text->find('\n'), text->size()));
+  const Result<CpuSet> list = CpuSet::Parse(*text);
+  if (list.ok()) return list;
+  return Error{ErrorCode::kCorrupt, file.string() + ": " + list.error().message, kNoCgroupFile};
+}
+
+Result<CpuSet> CpusetCgroup::ReadCpus() const { return ReadList("cpuset.cpus"); }
+
+Result<CpuSet> CpusetCgroup::ReadEffectiveCpus() const {
+  return ReadList(is_version2_ ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
+}
+
+Result<Cpuset> CpusetCgroup::Read() const {
+  Cpuset cpuset;
+  const char* const mems = is_version2_ ? "cpuset.mems.effective" : "cpuset.effective_mems";
+  std::pair<Result<CpuSet>, CpuSet*> lists[] = {{ReadCpus(), &cpuset.cpus},
+                                                {ReadList("cpuset.mems"), &cpuset.mems},
+                                                {ReadEffectiveCpus(), &cpuset.effective_cpus},
+                                                {ReadList(mems), &cpuset.effective_mems}};
+  for (auto& [read, list] : lists) {
+    if (!read.ok()) return read.error();
+    *list = *std::move(read);
+  }
+  return cpuset;
+}
+
+Result<Done> CpusetCgroup::WriteCpus(const CpuSet& cpus) const {
+  return WriteFileIn(directory_, path_ / "cpuset.cpus", cpus.ToString());
+}
+
+Result<std::vector<std::string>> CpusetCgroup::CgroupsBelow() const {
+  struct stat status {};
+  // A directory without others has two links: its name and its entry for itself. To list it, with a
+  // name for each file of the controller, takes longer.
+  if (fstat(directory_.fd(), &status) == 0 && status.st_nlink == 2) {
+    return std::vector<std::string>();
+  }
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator entry(path_, failed), last; !failed && entry != last;
+       entry.increment(failed)) {
+    if (entry->is_directory(failed)) names.push_back(entry->path().filename());
+  }
+  if (!failed) return names;
+  return Error{ErrorCode::kIo, "list " + path_.string() + ": " + failed.message(), kNoCgroupFile};
+}
+
+Result<Done> CpusetCgroup::AddThreads(std::vector<int>& threads) const {
+  const fs::path file = path_ / (is_version2_ ? "cgroup.threads" : "tasks");
+  const Result<std::string> text = host::ReadFileIn(directory_, file);
+  if (!text.ok()) return text.error();
+  for (std::string_view rest = *text; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const Result<int64_t> thread = ParseNumber(file, rest.substr(0, end), "thread");
+    if (!thread.ok()) return thread.error();
+    // 0 stands for a thread that this process cannot see: its PID namespace is another one.
+    if (*thread < 1 || *thread > std::numeric_limits<int>::max()) {
+      return Error{ErrorCode::kCorrupt,
+                   file.string() + ": " + std::to_string(*thread) + " is no thread of this host",
+                   "run alignd in the PID namespace of the host"};
+    }
+    threads.push_back(static_cast<int>(*thread));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  const Result<std::vector<std::string>> below = CgroupsBelow();
+  if (!below.ok()) return below.error();
+  for (const std::string& name : *below) {
+    const Result<CpusetCgroup> child = Open(path_ / name, is_version2_);
+    const Result<Done> added = child.ok() ? child->AddThreads(threads) : child.error();
+    if (!added.ok()) return added;
+  }
+  return Done{};
+}
+
+Result<std::vector<int>> CpusetCgroup::ReadThreads() const {
+  std::vector<int> threads;
+  const Result<Done> added = AddThreads(threads);
+  if (!added.ok()) return added.error();
+  return threads;
+}
+
+}  // namespace alignd::cgroup

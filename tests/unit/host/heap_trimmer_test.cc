@@ -1,0 +1,56 @@
+#include "host/heap_trimmer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace alignd::host {
+namespace {
+
+// Sanitizers have an allocator of their own, which keeps what is freed.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kOtherAllocator = true;
+#elif defined(__has_feature)
+constexpr bool kOtherAllocator =
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kOtherAllocator = false;
+#endif
+
+// In KiB: memory of this process that is no pages of files.
+long HeapPages() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    long amount = 0;
+    if (word == "RssAnon:" && status >> amount) return amount;
+  }
+  return -1;
+}
+
+TEST(HeapTrimmer, GivesBackWhatIsFreeBetweenAllocations) {
+  if (kOtherAllocator) GTEST_SKIP() << "not malloc of the C library";
+  constexpr size_t kPieces = 32 * 1024;
+  constexpr size_t kSize = 1000;
+  constexpr size_t kKept = 64;  // one of so many
+  HeapTrimmer heap;
+  EXPECT_TRUE(heap.Look());  // the first time
+  EXPECT_FALSE(heap.Look());
+  std::vector<std::unique_ptr<std::string>> pieces;
+  for (size_t i = 0; i < kPieces; ++i) {
+    pieces.push_back(std::make_unique<std::string>(kSize, 'x'));
+  }
+  for (size_t i = 0; i < kPieces; ++i) {
+    if (i % kKept != 0) pieces[i].reset();
+  }
+  const long before = HeapPages();
+  EXPECT_TRUE(heap.Look());  // it had 32 MB more
+  EXPECT_LT(HeapPages(), before - 20 * 1024);
+  EXPECT_FALSE(heap.Look());
+  EXPECT_EQ(pieces[kPieces - kKept]->back(), 'x');
+}
+
+}  // namespace
+}  // namespace alignd::host
