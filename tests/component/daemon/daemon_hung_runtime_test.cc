@@ -5,6 +5,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <optional>
@@ -151,6 +152,45 @@ TEST_F(DaemonHungRuntime, ContainersGetTheirCpusSoonAfterItAnswersAgain) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-27"; }));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+}
+
+// Each update costs a real runtime a process.
+TEST_F(DaemonHungRuntime, FailedUpdatesAreRepeatedSixteenAtATime) {
+  constexpr size_t kContainers = 40;
+  constexpr size_t kAtOnce = 16;
+  Start();
+  std::vector<std::string> shared;
+  for (size_t i = 0; i < kContainers; ++i) {
+    shared.push_back(RunOne(BurstablePod("shared-" + std::to_string(i)), Shared()).container);
+  }
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const auto all_on = [&](const char* cpus) {
+    return std::ranges::all_of(shared, [&](const auto& id) { return CpusOf(id) == cpus; });
+  };
+  ASSERT_TRUE(Eventually([&] { return all_on("0,4-27"); }));
+  const std::vector<const char*> failing = {"Version", "ListPodSandbox", "ListContainers",
+                                            "UpdateContainerResources"};
+  for (const char* const method : failing) {
+    runtime_->SetFailure(method, {grpc::StatusCode::UNAVAILABLE, "restarting"});
+  }
+  ASSERT_TRUE(StopSandbox(pinned.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(pinned.sandbox).ok());
+  const auto updates = [&] { return runtime_->Requests("UpdateContainerResources").size(); };
+  size_t before = updates();
+  ASSERT_TRUE(Eventually([&] { return updates() >= before + 2 * kContainers; }));
+  runtime_->SetDelay("UpdateContainerResources", milliseconds(700));
+  for (const char* const method : failing) runtime_->SetFailure(method, grpc::Status::OK);
+  before = updates();
+  ASSERT_TRUE(Eventually([&] { return updates() > before; }));
+  const auto begin = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(milliseconds(200));
+  const size_t begun = updates() - before;
+  if (std::chrono::steady_clock::now() - begin < milliseconds(500)) {  // else some have ended
+    EXPECT_LE(begun, kAtOnce);
+  }
+  runtime_->SetDelay("UpdateContainerResources", milliseconds(0));
+  runtime_->EndDelays();
+  EXPECT_TRUE(Eventually([&] { return all_on("0-27"); }));
 }
 
 // The assignments in the status are those of the state files, and may be outdated.
