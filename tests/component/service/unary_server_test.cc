@@ -143,7 +143,9 @@ TEST_F(UnaryServerTest, HoldsACallerToItsStreamsThatNeverAcknowledgesTheLimit) {
 // Answers and resets that a caller does not read would be kept, also for calls that have ended.
 TEST_F(UnaryServerTest, CallerThatCausesAnswersAndDoesNotReadLosesItsConnection) {
   Keeper keeper;
-  Serve({{kMethod, keeper.method()}, {"/test.Service/Echo", Echo}});
+  Serve({{kMethod, keeper.method()},
+         {"/test.Service/Echo", Echo},
+         {"/test.Service/Long", [](const Call& call) { call.answer(std::string(4 << 20, 'x')); }}});
   constexpr uint32_t kFrames = 500'000;
   {
     // Each further call is refused with a reset.
@@ -164,11 +166,17 @@ TEST_F(UnaryServerTest, CallerThatCausesAnswersAndDoesNotReadLosesItsConnection)
   }
   {
     HandWritten caller(Socket());
-    const std::string code("\0\0\0\x08", 4);
-    uint32_t sent = 0;
-    while (sent < kFrames &&
-           caller.Send(caller.CallFrames(2 * sent + 1, "/test.Service/Unknown") +
-                       HandWritten::Frame(NGHTTP2_RST_STREAM, 0, 2 * sent + 1, code))) {
+    // With windows for it, an answer of 4 MiB that is not read makes all others wait.
+    const std::string window("\x3f\xff\xff\xff", 4);
+    ASSERT_TRUE(caller.Send(HandWritten::Frame(
+        NGHTTP2_SETTINGS, 0, 0, std::string{'\0', NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE} + window)));
+    ASSERT_TRUE(caller.Send(HandWritten::Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, window)));
+    ASSERT_TRUE(caller.Send(caller.CallFrames(1, "/test.Service/Long")));
+    // Also that of a call that has ended.
+    uint32_t sent = 1;
+    while (sent < kFrames && caller.Send(caller.CallFrames(2 * sent + 1, "/test.Service/Unknown") +
+                                         HandWritten::Frame(NGHTTP2_RST_STREAM, 0, 2 * sent + 1,
+                                                            {"\0\0\0\x08", 4}))) {
       ++sent;
     }
     EXPECT_LT(sent, kFrames);
