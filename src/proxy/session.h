@@ -63,7 +63,8 @@ class Session final : private host::EventLoop::Watcher {
   };
 
   // `socket`: connected, not blocking. `max_streams`: of the peer at a time, also of a peer that
-  // does not acknowledge this limit; further streams are refused. Errors: kIo.
+  // does not acknowledge this limit; further streams are refused. A peer that does not read the
+  // answers to its frames loses the connection, as a client's peer does. Errors: kIo.
   static Result<std::unique_ptr<Session>> MakeServer(host::EventLoop& loop, host::Descriptor socket,
                                                      Callbacks callbacks, uint32_t max_streams);
   static Result<std::unique_ptr<Session>> MakeClient(host::EventLoop& loop, host::Descriptor socket,
