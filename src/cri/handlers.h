@@ -39,9 +39,10 @@ std::unique_ptr<proxy::CallHandler> MakeRuntimeConfig(const HandlerContext& cont
 
 // A callback for any thread: it has the handler's method `step` run on the events thread. So all
 // steps of a call run on that one thread, the handler's members need no lock, and the thread that
-// runs the callback (decision, background, gRPC's) only posts. A step parses or serialises one
-// request, which takes less time than the wake-up of a thread; so it needs no thread of its own.
-// `decide` keeps the handler alive; after the events loop has stopped, the callback only drops it.
+// runs the callback (decision, background, `calls`, `plugins`) only posts. A step parses or
+// serialises one request, which takes less time than the wake-up of a thread; so it needs no thread
+// of its own. `decide` keeps the handler alive; after the events loop has stopped, the callback
+// only drops it.
 template <typename Handler, typename Argument>
 std::function<void(Argument)> NextStep(const HandlerContext& context, Handler* handler,
                                        void (Handler::*step)(Argument, Decide), Decide decide) {

@@ -165,7 +165,8 @@ std::map<std::string, Watchdog::Post> Parts::WatchedThreads() {
              allocation.KnownPods([task](const std::set<std::string>&) { task(); });
            }},
           {"events", [this](auto task) { events->Post(std::move(task)); }},
-          {"calls", [this](auto task) { runtime.client()->After({}, std::move(task)); }},
+          {"calls", [](auto task) { service::RunOn(service::CallThread::kCalls, task); }},
+          {"plugins", [](auto task) { service::RunOn(service::CallThread::kPlugins, task); }},
           {"services", [this](auto task) { services->Post(std::move(task)); }},
           {"background", [this](auto task) { background.Post(std::move(task)); }}};
 }

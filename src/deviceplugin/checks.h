@@ -32,6 +32,7 @@ inline constexpr size_t kMaxPathBytes = 4096;
 // Longer lists break a kubelet's connection to its plugin, and would also break alignd's connection
 // to a kubelet that gets them from alignd. Source: google.golang.org/grpc,
 // defaultClientMaxReceiveMessageSize.
+// It is also the limit of a plugin's other messages, but for the answer to Allocate.
 inline constexpr size_t kMaxListBytes = 4 * 1024 * 1024;
 
 // In quotes, with control characters escaped, for log lines.

@@ -1,8 +1,12 @@
 #include "deviceplugin/plugin_endpoint.h"
 
+#include <cstddef>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "allocation/state_limits.h"
+#include "deviceplugin/checks.h"
 #include "rpc/decode.h"
 #include "rpc/grpc_status.h"
 
@@ -12,13 +16,8 @@ namespace {
 constexpr char kService[] = "/v1beta1.DevicePlugin/";
 constexpr char kRemedy[] = "check the plugin's pod and its log";
 
-template <typename Response>
-struct CallState {
-  explicit CallState(service::ClientCall::Options options) : call(options) {}
-
-  service::ClientCall call;
-  Response response;
-};
+// One container's answer, in a field with a number and a length.
+constexpr size_t kMaxAllocateBytes = allocation::kMaxAnswerBytes + 16;
 
 }  // namespace
 
@@ -65,7 +64,7 @@ class PluginEndpoint::Stream {
   std::shared_ptr<PluginConnection> self_;  // while the stream runs
   const std::function<void(const v1beta1::ListAndWatchResponse&)> on_list_;
   const std::function<void(Error)> on_end_;
-  service::ClientCall call_;
+  service::ClientCall call_{{.max_message_bytes = kMaxListBytes}};
 };
 
 PluginEndpoint::PluginEndpoint(std::string resource, std::shared_ptr<service::Client> client,
@@ -99,10 +98,14 @@ Error PluginEndpoint::ClosedError(const std::string& name) const {
 }
 
 Error PluginEndpoint::ToError(const std::string& name, const grpc::Status& status) const {
+  const bool too_long = status.error_message().find("larger than max") != std::string::npos;
   return {ErrorCode::kUnavailable,
           resource_ + ": device plugin " + name + ": " +
               std::string(rpc::NameOf(status.error_code())) + ": " + status.error_message(),
-          kRemedy};
+          too_long
+              ? "configure the plugin to announce fewer devices, or to return fewer variables, "
+                "mounts and annotations"
+              : kRemedy};
 }
 
 Error PluginEndpoint::LateError(const std::string& name, const Deadline& deadline) const {
@@ -117,14 +120,16 @@ template <typename Response>
 void PluginEndpoint::Start(const std::string& name, const google::protobuf::Message& request,
                            Deadline deadline, std::function<void(Result<Response>)> done) {
   // The first call waits for the socket. Later calls fail if it does not exist.
-  auto call = std::make_shared<CallState<Response>>(service::ClientCall::Options{
+  auto call = std::make_shared<service::UnaryCall<Response>>(service::ClientCall::Options{
       .timeout = deadline.after,
-      .waits_for_peer = std::is_same_v<Response, v1beta1::DevicePluginOptions>});
+      .waits_for_peer = std::is_same_v<Response, v1beta1::DevicePluginOptions>,
+      .max_message_bytes =
+          std::is_same_v<Response, v1beta1::AllocateResponse> ? kMaxAllocateBytes : kMaxListBytes});
   if (!Begin(&call->call)) {
     done(ClosedError(name));
     return;
   }
-  CallState<Response>& state = *call;
+  service::UnaryCall<Response>& state = *call;
   auto finish = [this, self = shared_from_this(), name, deadline, call = std::move(call),
                  done = std::move(done)](const grpc::Status& status) mutable {
     Forget(&call->call);
@@ -140,10 +145,11 @@ void PluginEndpoint::Start(const std::string& name, const google::protobuf::Mess
 
 void PluginEndpoint::Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done) {
   auto explain = [this, done = std::move(done)](Result<v1beta1::DevicePluginOptions> options) {
-    if (!options.ok() && options.error().code == ErrorCode::kDeadlineExceeded &&
-        !client_->HasConnected()) {
+    const std::optional<std::string> why = client_->WhyNeverConnected();
+    if (!options.ok() && options.error().code == ErrorCode::kDeadlineExceeded && why) {
       done(Error{ErrorCode::kDeadlineExceeded,
-                 resource_ + ": failed to dial device plugin: context deadline exceeded",
+                 resource_ + ": failed to dial device plugin: context deadline exceeded" +
+                     (why->empty() ? "" : ": " + *why),
                  /*remedy=*/{}});  // PluginRegistry adds it: it knows the socket
       return;
     }

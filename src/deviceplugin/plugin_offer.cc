@@ -36,16 +36,10 @@ template <typename Response>
 void PluginOffer::Call(const std::string& method, const google::protobuf::Message& request,
                        std::chrono::milliseconds deadline,
                        std::function<void(const grpc::Status&, const Response&)> next) {
-  struct State {
-    explicit State(service::ClientCall::Options options) : call(options) {}
-
-    service::ClientCall call;
-    Response response;
-  };
-  auto state = std::make_shared<State>(
-      service::ClientCall::Options{.timeout = deadline, .waits_for_peer = true});
+  auto state = std::make_shared<service::UnaryCall<Response>>(service::ClientCall::Options{
+      .timeout = deadline, .waits_for_peer = true, .max_message_bytes = kMaxListBytes});
   calling_ = std::shared_ptr<service::ClientCall>(state, &state->call);
-  State& parts = *state;
+  service::UnaryCall<Response>& parts = *state;
   client_->StartUnary(parts.call, "/pluginregistration.Registration/" + method, request,
                       parts.response,
                       [self = shared_from_this(), state = std::move(state),

@@ -146,9 +146,6 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
     }
     if (!options.ok()) {
       refused = options.error();
-      if (refused->code == ErrorCode::kDeadlineExceeded && refused->remedy.empty()) {
-        refused->remedy = WhyNotReached(socket, settings_.deadlines.connect);
-      }
     } else if (endpoint == nullptr) {
       refused = Error{ErrorCode::kUnavailable, resource + ": alignd is stopping",
                       "the plugin registers again after alignd's start"};
@@ -175,6 +172,10 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
     }
   }
   if (refused.has_value()) {
+    // Without the lock: a file system may hang.
+    if (refused->code == ErrorCode::kDeadlineExceeded && refused->remedy.empty()) {
+      refused->remedy = WhyNotReached(socket, settings_.deadlines.connect);
+    }
     if (endpoint != nullptr) endpoint->Close();
     return done(*refused);
   }

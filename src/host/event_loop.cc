@@ -106,9 +106,14 @@ void EventLoop::Unwatch(int fd) {
   watchers_.erase(fd);
 }
 
-void EventLoop::After(Clock::duration delay, std::function<void()> task) {
+EventLoop::Timer EventLoop::After(Clock::duration delay, std::function<void()> task) {
   AssertOnThisThread();
-  timers_.emplace(Clock::now() + delay, std::move(task));
+  return timers_.emplace(Clock::now() + delay, std::move(task));
+}
+
+void EventLoop::Cancel(Timer timer) {
+  AssertOnThisThread();
+  const auto dropped = timers_.extract(timer);  // destroyed when the timers are as they stay
 }
 
 int EventLoop::MillisecondsToNext() const {

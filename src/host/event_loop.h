@@ -61,7 +61,11 @@ class EventLoop {
   Result<Done> Watch(int fd, uint32_t events, Watcher& watcher);
   void Change(int fd, uint32_t events);
   void Unwatch(int fd);
-  void After(Clock::duration delay, std::function<void()> task);
+  // A task that waits for its time.
+  using Timer = std::multimap<Clock::time_point, std::function<void()>>::iterator;
+  Timer After(Clock::duration delay, std::function<void()> task);
+  // Drops the task, which has not begun. Not after Stop.
+  void Cancel(Timer timer);
   // Runs the task once, after all descriptors that are ready were handled and before the next wait.
   void AtEndOfRound(std::function<void()> task) {
     AssertOnThisThread();

@@ -33,8 +33,12 @@ constexpr std::string_view kGateIsOff = "feature gate is disabled";
 // Between two calls that the kubelet's rate limit refuses: it allows 100 per second.
 constexpr std::chrono::milliseconds kRepeatAfter{25};
 
-// The other cause of RESOURCE_EXHAUSTED: an answer that is too long for this client.
-constexpr std::string_view kTooLong = "larger than max";
+// RESOURCE_EXHAUSTED has other causes: an answer that is too long or has too many parts, a call
+// that was reset. Source of the text: kubelet pkg/kubelet/apis/grpc/ratelimit.go.
+bool IsRateLimit(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         status.error_message() == "rejected by rate limit";
+}
 
 }  // namespace
 
@@ -124,9 +128,7 @@ class PodsApiSource::Client {
 
   bool MayRepeat(Call& call, const grpc::Status& status) const {
     const MutexLock lock(call.mutex);
-    return !call.cancelled && status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
-           status.error_message().find(kTooLong) == std::string::npos &&
-           Clock::now() < call.repeat_until;
+    return !call.cancelled && IsRateLimit(status) && Clock::now() < call.repeat_until;
   }
 
   void Finish(const std::shared_ptr<Call>& call, const grpc::Status& status) {
@@ -230,9 +232,10 @@ class PodsApiSource::Client {
           std::chrono::duration_cast<std::chrono::seconds>(options_.pause).count());
     }
     if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
-      // The kubelet's rate limit.
       return Error{ErrorCode::kInternal, std::string(kSource) + ": " + status.error_message(),
-                   "find the other programs that call the Pods API"};
+                   IsRateLimit(status)
+                       ? "find the other programs that call the Pods API"
+                       : "see the kubelet's log, and whether the pod is very large"};
     }
     if (!status.ok()) return rpc::ToError(status, kSource, "the kubelet");
     Result<Pod> pod = ParseV1Pod(bytes);

@@ -9,12 +9,6 @@
 #include <utility>
 
 namespace alignd::proxy {
-namespace {
-
-constexpr char kRemedy[] = "start that program, or see in its log why it does not answer";
-
-}  // namespace
-
 void ClientConnection::Take(Taker taker) {
   if (current_ == nullptr) {
     const Result<Done> connected = Connect();
@@ -35,11 +29,14 @@ Result<Done> ClientConnection::Connect() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::ranges::copy(path_, address.sun_path);
-  if (socket.fd() < 0 ||
-      connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  if (socket.fd() < 0) {
+    return Error{ErrorCode::kIo, std::generic_category().message(errno),
+                 "check alignd's LimitNOFILE= and the kernel's log"}
+        .In("make a socket");
+  }
+  if (connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     // EAGAIN: the server's queue of connections is full.
-    return Error{ErrorCode::kUnavailable, std::generic_category().message(errno), kRemedy}.In(
-        "connect");
+    return Error{ErrorCode::kUnavailable, std::generic_category().message(errno), {}}.In("connect");
   }
   Session::Callbacks callbacks;
   callbacks.on_ready = [this] {
@@ -52,12 +49,7 @@ Result<Done> ClientConnection::Connect() {
   callbacks.on_going_away = [this, self] {
     if (current_.get() != *self) return;
     serves_ = false;
-    old_.push_back(std::move(current_));
-    // Posted, because the session is just calling this. The waiting calls take another session.
-    loop_.Post([this, alive = alive_] {
-      if (!*alive) return;
-      for (Taker& taker : std::exchange(takers_, {})) Take(std::move(taker));
-    });
+    old_.push_back(std::move(current_));  // no taker waits: nghttp2 takes settings alone as first
   };
   auto session = Session::MakeClient(loop_, std::move(socket), std::move(callbacks));
   if (!session.ok()) return session.error();
@@ -89,7 +81,7 @@ void ClientConnection::Forget(const Session* session, const std::string& why) {
   if (current_.get() != session) return;
   const std::unique_ptr<Session> gone = std::move(current_);
   serves_ = false;
-  Settle(Error{ErrorCode::kUnavailable, why, kRemedy}.In(name_));
+  Settle(Error{ErrorCode::kUnavailable, why, {}}.In(name_));
   if (lost_) lost_();
 }
 

@@ -18,7 +18,7 @@ namespace alignd::proxy {
 // Used on the loop's thread alone.
 class ClientConnection {
  public:
-  // Gets the connection, or the reason why there is none.
+  // Gets the connection, or the reason why there is none; that has a remedy if it is alignd's own.
   using Taker = std::function<void(Result<Session*>)>;
 
   // `path`: of the server's socket. `name`: of the server, in errors. `served_within`: the time

@@ -48,8 +48,11 @@ void EndWith(const grpc::Status& status, Session& session, int32_t stream, bool 
   session.RespondAndEnd(stream, AnswerWith(status));
 }
 
-grpc::Status ResetStatus(uint32_t code, bool lost) {
-  if (lost) return {grpc::StatusCode::UNAVAILABLE, "the connection to the runtime is gone"};
+grpc::Status ResetStatus(uint32_t code, bool lost, const std::string& why) {
+  if (lost) {
+    return {grpc::StatusCode::UNAVAILABLE,
+            "the connection to the runtime is gone" + (why.empty() ? why : ": " + why)};
+  }
   const std::string text = "the call of the runtime was reset: " + ResetReason(code);
   return {code == NGHTTP2_CANCEL ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE,
           text};

@@ -53,7 +53,7 @@ void Send(CollectedAnswer::Parts answer, Session& session, int32_t stream);
 // Ends the stream with this status. `answered`: the answer has begun.
 void EndWith(const grpc::Status& status, Session& session, int32_t stream, bool answered);
 
-// For a call that the runtime has reset with `code`; `lost`: its connection has ended.
-grpc::Status ResetStatus(uint32_t code, bool lost);
+// For a call that the runtime has reset with `code`; `lost`: its connection has ended, and `why`.
+grpc::Status ResetStatus(uint32_t code, bool lost, const std::string& why);
 
 }  // namespace alignd::proxy

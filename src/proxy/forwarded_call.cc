@@ -133,9 +133,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       }
     }
     void OnClosed(uint32_t code) override {
-      session = nullptr;
+      const std::string why = std::exchange(session, nullptr)->why();
       const std::shared_ptr<Call> last = std::move(life);
-      call.RuntimeGone(code);
+      call.RuntimeGone(code, why);
     }
 
     Call& call;
@@ -227,7 +227,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   void Open(const Result<Session*>& session) {
     if (state_ != State::kForwarded) return;
-    if (!session.ok()) return Fail({grpc::StatusCode::UNAVAILABLE, session.error().message});
+    if (!session.ok()) return Fail({grpc::StatusCode::UNAVAILABLE, session.error().Text()});
     const std::optional<int32_t> stream =
         (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), runtime_);
     if (!stream) {  // all stream numbers of the connection are used up
@@ -352,10 +352,10 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     }
   }
 
-  void RuntimeGone(uint32_t code) {
+  void RuntimeGone(uint32_t code, const std::string& why) {
     if (runtime_.ended || state_ != State::kForwarded) return;
     const bool lost = code == kConnectionLost || code == NGHTTP2_NO_ERROR;
-    const grpc::Status status = ResetStatus(code, lost);
+    const grpc::Status status = ResetStatus(code, lost, why);
     if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
     const bool as_it_came = handler_ == nullptr || code == NGHTTP2_REFUSED_STREAM;
     if (!lost && as_it_came && code != kHeadersTooLong && caller_.session != nullptr) {

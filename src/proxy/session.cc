@@ -221,6 +221,7 @@ int Session::FrameReceived(const nghttp2_frame& frame) {
       }
       break;
     case NGHTTP2_GOAWAY:
+      NoteGoAway(frame.goaway, /*of_peer=*/true);
       if (callbacks_.on_going_away) callbacks_.on_going_away();
       break;
     default:
@@ -283,11 +284,15 @@ Session::Received Session::Receive() {
   const ssize_t used =
       nghttp2_session_mem_recv(session_, received_.get(), static_cast<size_t>(size));
   received_.reset();
-  if (used >= 0) {
-    return static_cast<size_t>(size) == ReadBuffers::kSize ? Received::kSome : Received::kAll;
+  if (used < 0) {
+    Fail(std::string("HTTP/2: ") + nghttp2_strerror(static_cast<int>(used)));
+    return Received::kOver;
   }
-  Fail(std::string("HTTP/2: ") + nghttp2_strerror(static_cast<int>(used)));
-  return Received::kOver;
+  if (TooMuchWaits()) {
+    Fail("the peer does not read what it makes this side send");
+    return Received::kOver;
+  }
+  return static_cast<size_t>(size) == ReadBuffers::kSize ? Received::kSome : Received::kAll;
 }
 
 bool Session::Send() {
@@ -359,9 +364,11 @@ void Session::Fail(const std::string& why) {
   if (is_closed_) return;
   is_closed_ = true;
   loop_.Unwatch(socket_.fd());
+  if (why_.empty()) why_ = why;
   CloseStreams(kConnectionLost);
-  const auto on_closed = callbacks_.on_closed;  // it may destroy this session
-  if (on_closed) on_closed(why);
+  // It may destroy this session.
+  const auto on_closed = callbacks_.on_closed;
+  if (on_closed) on_closed(std::string(why_));
 }
 
 void Session::CloseStreams(uint32_t code) {

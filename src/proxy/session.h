@@ -63,7 +63,8 @@ class Session final : private host::EventLoop::Watcher {
   };
 
   // `socket`: connected, not blocking. `max_streams`: of the peer at a time, also of a peer that
-  // does not acknowledge this limit; further streams are refused. Errors: kIo.
+  // does not acknowledge this limit; further streams are refused. A peer that does not read the
+  // answers to its frames loses the connection, as a client's peer does. Errors: kIo.
   static Result<std::unique_ptr<Session>> MakeServer(host::EventLoop& loop, host::Descriptor socket,
                                                      Callbacks callbacks, uint32_t max_streams);
   static Result<std::unique_ptr<Session>> MakeClient(host::EventLoop& loop, host::Descriptor socket,
@@ -93,6 +94,8 @@ class Session final : private host::EventLoop::Watcher {
   // --- The connection.
 
   size_t streams() const { return streams_.size(); }
+  // Why the connection has ended, also for its streams' OnClosed; empty if Close has ended it.
+  const std::string& why() const { return why_; }
   // Ends the connection in order: neither side opens new streams, and the connection closes when
   // the last stream has ended. Streams that the peer opened before it knew go on. A server's
   // connection is closed by the peer, or 100 ms later.
@@ -125,6 +128,9 @@ class Session final : private host::EventLoop::Watcher {
   struct Hooks;
   void MakeNative();
   static nghttp2_data_provider Provider();  // reads the bytes of Write
+  // The frame says that the connection ends with an error.
+  void NoteGoAway(const nghttp2_goaway& frame, bool of_peer);
+  bool TooMuchWaits() const;
 
   void OnReady(uint32_t events) override;
   // kAll: everything that had arrived, perhaps nothing. kOver: the connection has failed, and this
@@ -170,6 +176,7 @@ class Session final : private host::EventLoop::Watcher {
   bool goes_ = false;  // the peer knows that this side drains; the last GOAWAY is due
   int32_t last_stream_ = std::numeric_limits<int32_t>::max();  // as the last GOAWAY names it
   bool lingers_ = false;                                       // waits for the peer to close
+  std::string why_;                                            // the reason that is known first
   bool is_closed_ = false;
   bool sends_soon_ = false;
   bool watches_writing_ = false;

@@ -1,6 +1,9 @@
 // How a session uses nghttp2: its options and its callbacks.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
+#include "host/printable.h"
 #include "proxy/session.h"
 
 namespace alignd::proxy {
@@ -9,6 +12,8 @@ namespace {
 // A header list of 2 MiB, as Go's peers accept it, ends the call and not its connection: what
 // exceeds kMaxHeaderBytes is read and dropped.
 constexpr size_t kMaxContinuations = 128;
+
+constexpr char kLimit[] = "the 64 KiB of headers that alignd reads";
 
 nghttp2_nv NameValue(const Headers::Field& field) {
   // nghttp2 does not write to these bytes.
@@ -22,13 +27,38 @@ nghttp2_nv NameValue(const Headers::Field& field) {
 }  // namespace
 
 std::string ResetReason(uint32_t code) {
-  constexpr char kLimit[] = "the 64 KiB of headers that alignd reads";
   if (code == kHeadersTooLong) return std::string("the answer exceeds ") + kLimit;
   const std::string name = nghttp2_http2_strerror(code);
   // A peer that knows the limit does not send the text. Go's end such a call with the first of
   // these codes, gRPC's C library with the second.
   if (code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_ENHANCE_YOUR_CALM) return name;
   return name + "; the peer's error text may exceed " + kLimit + ": see its log";
+}
+
+void Session::NoteGoAway(const nghttp2_goaway& frame, bool of_peer) {
+  if (frame.error_code == NGHTTP2_NO_ERROR || !why_.empty()) return;
+  constexpr size_t kMaxBytes = 200;
+  why_ = of_peer  ? "the peer reports "
+         : ready_ ? "HTTP/2: "
+                  : "the peer does not speak HTTP/2, and so not gRPC: ";
+  why_ += nghttp2_http2_strerror(frame.error_code);
+  const std::string text(reinterpret_cast<const char*>(frame.opaque_data),
+                         std::min(frame.opaque_data_len, kMaxBytes));
+  if (!text.empty()) why_ += ": " + host::Printable(text);
+  // nghttp2 does not give up a call alone for one header that is longer.
+  if (!of_peer && frame.error_code == NGHTTP2_COMPRESSION_ERROR) {
+    why_ += std::string("; one header of the peer may exceed ") + kLimit + ": see its log";
+  }
+}
+
+// What the frames of a peer make nghttp2 send is queued without a limit: resets of streams that are
+// refused, and answers whose streams the peer has reset. While the socket takes bytes, the queue is
+// empty after each round.
+bool Session::TooMuchWaits() const {
+  constexpr size_t kOfAStream = 4;      // headers, trailers, a window, a reset
+  constexpr size_t kOthers = 4 * 1000;  // of PING and SETTINGS, nghttp2 queues up to 1000 answers
+  return watches_writing_ &&
+         nghttp2_session_get_outbound_queue_size(session_) > kOthers + kOfAStream * streams_.size();
 }
 
 const std::vector<nghttp2_nv>& Session::NameValues(const Headers& headers) {
@@ -79,6 +109,9 @@ struct Session::Hooks {
     return Self(self).FrameReceived(*frame);
   }
   static int OnSent(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+    if (frame->hd.type == NGHTTP2_GOAWAY) {
+      Self(self).NoteGoAway(frame->goaway, /*of_peer=*/false);
+    }
     Self(self).FrameSent(*frame);
     return 0;
   }
@@ -138,7 +171,8 @@ void Session::MakeNative() {
   if (is_server_) {
     // Callers that connect to a path may send it as their authority, which HTTP does not allow.
     nghttp2_option_set_no_http_messaging(options, 1);
-    // Callers are root: one that cancels many calls is no attacker.
+    // A caller that cancels many calls is no attacker. What waits for it is limited by
+    // TooMuchWaits.
     nghttp2_option_set_stream_reset_rate_limit(options, 1'000'000, 100'000);
   }
   if (is_server_) {

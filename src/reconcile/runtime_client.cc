@@ -130,13 +130,8 @@ class RuntimeClient::Stubs {
   template <typename Request, typename Response>
   void CallOf(const std::string& service, const std::string& method, const Request& request,
               std::function<void(const grpc::Status&, const Response&)> done) {
-    struct Pending {
-      explicit Pending(std::chrono::milliseconds timeout) : call({.timeout = timeout}) {}
-
-      service::ClientCall call;
-      Response response;
-    };
-    auto pending = std::make_shared<Pending>(timeout_);
+    auto pending = std::make_shared<service::UnaryCall<Response>>(
+        service::ClientCall::Options{.timeout = timeout_});
     const std::shared_ptr<service::ClientCall> call(pending, &pending->call);
     if (!Begin(call)) {
       done({grpc::StatusCode::CANCELLED, "alignd is stopping"}, pending->response);

@@ -3,10 +3,10 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <future>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "proxy/client_connection.h"
@@ -15,6 +15,7 @@
 #include "proxy/session.h"
 #include "rpc/decode.h"
 #include "rpc/unix_socket.h"
+#include "sync/thread_limit.h"
 
 namespace alignd::service {
 namespace {
@@ -25,22 +26,29 @@ constexpr std::chrono::seconds kServedWithin{5};
 // Between two attempts of a call that waits for its peer.
 constexpr std::chrono::milliseconds kConnectPause{100};
 
-// The stream has ended before its status. The codes are gRPC's.
-grpc::Status StatusOfEnd(uint32_t code) {
-  const std::string text = "the call was reset: " + proxy::ResetReason(code);
+// Source: gRPC's doc/PROTOCOL-HTTP2.md, "Errors".
+grpc::StatusCode CodeOfReset(uint32_t code) {
   switch (code) {
-    case proxy::kConnectionLost:
-      return {grpc::StatusCode::UNAVAILABLE, "the connection has ended"};
-    case NGHTTP2_NO_ERROR:
     case NGHTTP2_REFUSED_STREAM:
-      return {grpc::StatusCode::UNAVAILABLE, text};
+      return grpc::StatusCode::UNAVAILABLE;
     case NGHTTP2_CANCEL:
-      return {grpc::StatusCode::CANCELLED, text};
+      return grpc::StatusCode::CANCELLED;
     case NGHTTP2_ENHANCE_YOUR_CALM:
-      return {grpc::StatusCode::RESOURCE_EXHAUSTED, text};
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case NGHTTP2_INADEQUATE_SECURITY:
+      return grpc::StatusCode::PERMISSION_DENIED;
     default:
-      return {grpc::StatusCode::INTERNAL, text};
+      return grpc::StatusCode::INTERNAL;
   }
+}
+
+// The stream has ended before its status. `why`: why its connection has, if it has.
+grpc::Status StatusOfEnd(uint32_t code, const std::string& why) {
+  if (code != proxy::kConnectionLost) {
+    return {CodeOfReset(code), "the call was reset: " + proxy::ResetReason(code)};
+  }
+  return {grpc::StatusCode::UNAVAILABLE,
+          "the connection has ended" + (why.empty() ? why : ": " + why)};
 }
 
 grpc::Status Cancelled() { return {grpc::StatusCode::CANCELLED, "the call was cancelled"}; }
@@ -52,22 +60,51 @@ std::string TimeoutValue(std::chrono::milliseconds timeout) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(timeout).count()) + "S";
 }
 
+// Those of all clients.
+struct Loops {
+  Mutex mutex;
+  std::map<CallThread, std::shared_ptr<host::EventLoop>> started GUARDED_BY(mutex);
+};
+Loops& AllLoops() {
+  static auto* const loops = new Loops();  // is never destroyed
+  return *loops;
+}
+
+Result<std::shared_ptr<host::EventLoop>> StartLoop(const std::string& name) {
+  Result<std::shared_ptr<host::EventLoop>> made = host::EventLoop::Make(name);
+  if (!made.ok()) return made;
+  try {
+    (*made)->Start();
+  } catch (const std::system_error& failure) {
+    return Error{ErrorCode::kIo, failure.code().message(), std::string(kRaiseThreads)}.In(
+        "start the thread `" + name + "`");
+  }
+  return made;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<host::EventLoop>> CallsLoop(CallThread thread) {
-  static Mutex mutex;
-  using Loops = std::map<CallThread, std::shared_ptr<host::EventLoop>>;
-  static auto* const loops = new Loops();  // is never destroyed
-  const MutexLock lock(mutex);
-  std::shared_ptr<host::EventLoop>& loop = (*loops)[thread];
-  if (loop == nullptr) {
-    Result<std::shared_ptr<host::EventLoop>> made =
-        host::EventLoop::Make(thread == CallThread::kPlugins ? "plugins" : "calls");
-    if (!made.ok()) return made.error();
-    (*made)->Start();
-    loop = *std::move(made);
+  Loops& loops = AllLoops();
+  const MutexLock lock(loops.mutex);
+  const auto found = loops.started.find(thread);
+  if (found != loops.started.end()) return found->second;
+  Result<std::shared_ptr<host::EventLoop>> made =
+      StartLoop(thread == CallThread::kPlugins ? "plugins" : "calls");
+  if (made.ok()) loops.started.emplace(thread, *made);
+  return made;
+}
+
+void RunOn(CallThread thread, std::function<void()> task) {
+  std::shared_ptr<host::EventLoop> loop;
+  {
+    Loops& loops = AllLoops();
+    const MutexLock lock(loops.mutex);
+    const auto found = loops.started.find(thread);
+    if (found != loops.started.end()) loop = found->second;
   }
-  return loop;
+  if (loop == nullptr) return task();
+  loop->Post(std::move(task));
 }
 
 // Made and destroyed on any thread, used and closed on that of the loop.
@@ -80,7 +117,9 @@ struct Client::Peer {
 
   const std::shared_ptr<host::EventLoop> loop;
   proxy::ClientConnection connection;
-  std::atomic<bool> has_connected = false;
+  Mutex mutex;
+  bool has_connected GUARDED_BY(mutex) = false;
+  std::string failure GUARDED_BY(mutex);  // of the last attempt to connect; empty if it succeeded
 };
 
 // A call under way. Used on the loop's thread. Waiting tasks, the connection and the open stream
@@ -104,9 +143,11 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
   void Begin() {
     if (options_.timeout) {
       deadline_ = host::EventLoop::Clock::now() + *options_.timeout;
-      loop_->After(*options_.timeout, [weak = weak_from_this()] {
+      timer_ = loop_->After(*options_.timeout, [weak = weak_from_this()] {
         const std::shared_ptr<Exchange> call = weak.lock();
-        if (call) call->End({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"});
+        if (call == nullptr) return;
+        call->timer_.reset();
+        call->End(call->Late());
       });
     }
     Connect();
@@ -119,6 +160,9 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
     if (session_ != nullptr && (!answered_ || unwritten_ > 0)) {
       session_->Reset(stream_, NGHTTP2_CANCEL);
     }
+    // A call that has ended may be kept: the peer has not read the reset, or the timeout is long.
+    if (timer_) loop_->Cancel(*std::exchange(timer_, std::nullopt));
+    message_ = proxy::MessageReader();
     on_message_ = nullptr;
     // Not here: one of its sessions may be calling this.
     loop_->Post([peer = std::move(peer_)] {});
@@ -156,9 +200,11 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
   void OnWritten(size_t bytes) override { unwritten_ -= bytes; }
 
   void OnClosed(uint32_t code) override {
-    session_ = nullptr;
+    const std::string why = std::exchange(session_, nullptr)->why();
     const std::shared_ptr<Exchange> last = std::move(life_);
-    End(StatusOfEnd(code));
+    // A peer resets the call at its deadline, too: as gRPC does, whichever is read first.
+    const bool is_late = options_.timeout && host::EventLoop::Clock::now() >= deadline_;
+    End(code == NGHTTP2_CANCEL && is_late ? Late() : StatusOfEnd(code, why));
   }
 
  private:
@@ -171,14 +217,17 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
 
   void Open(const Result<proxy::Session*>& session) {
     if (on_end_ == nullptr) return;
+    const std::string failure = session.ok() ? std::string() : session.error().Text();
+    {
+      const MutexLock lock(peer_->mutex);
+      if (session.ok()) peer_->has_connected = true;
+      peer_->failure = failure;
+    }
     if (!session.ok()) {
-      if (!options_.waits_for_peer) {
-        return End({grpc::StatusCode::UNAVAILABLE, session.error().message});
-      }
+      if (!options_.waits_for_peer) return End({grpc::StatusCode::UNAVAILABLE, failure});
       loop_->After(kConnectPause, [self = shared_from_this()] { self->Connect(); });
       return;
     }
-    peer_->has_connected = true;
     const std::optional<int32_t> stream = (*session)->Request(RequestHeaders(), *this);
     if (!stream) {  // all stream numbers of the connection are used up
       peer_->connection.Retire(**session);
@@ -189,6 +238,15 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
     life_ = shared_from_this();
     session_->Write(stream_, std::exchange(request_, {}));
     session_->End(stream_);
+  }
+
+  grpc::Status Late() const {
+    std::string text = "Deadline Exceeded";
+    if (peer_ != nullptr && stream_ == 0) {
+      const MutexLock lock(peer_->mutex);
+      if (!peer_->failure.empty()) text += ": " + peer_->failure;
+    }
+    return {grpc::StatusCode::DEADLINE_EXCEEDED, text};
   }
 
   // The wait for the peer has used a part of the timeout. A call that is over would have ended.
@@ -223,6 +281,7 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
   std::shared_ptr<Client::Peer> peer_;  // null once the call has ended
   const Options options_;
   host::EventLoop::Clock::time_point deadline_;  // if there is a timeout
+  std::optional<host::EventLoop::Timer> timer_;  // until it or the call has ended
   const std::string method_;
   std::string request_;  // with gRPC's prefix, until it is sent
   size_t unwritten_;     // bytes of it
@@ -230,10 +289,10 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
   Client::OnEnd on_end_;               // null once the call has ended
   proxy::Session* session_ = nullptr;  // null before there is a stream, and once it is closed
   int32_t stream_ = 0;
-  std::shared_ptr<Exchange> life_;  // while there is a stream
-  bool begun_ = false;              // the answer's headers have arrived
-  bool answered_ = false;           // the answer is complete
-  proxy::MessageReader message_;    // that arrives
+  std::shared_ptr<Exchange> life_;                            // while there is a stream
+  bool begun_ = false;                                        // the answer's headers have arrived
+  bool answered_ = false;                                     // the answer is complete
+  proxy::MessageReader message_{options_.max_message_bytes};  // that arrives
 };
 
 void ClientCall::Cancel() {
@@ -310,7 +369,11 @@ grpc::Status Client::CallAndWait(ClientCall& call, const std::string& method,
   return ended.get_future().get();
 }
 
-bool Client::HasConnected() const { return peer_->has_connected; }
+std::optional<std::string> Client::WhyNeverConnected() const {
+  const MutexLock lock(peer_->mutex);
+  if (peer_->has_connected) return std::nullopt;
+  return peer_->failure;
+}
 
 void Client::After(std::chrono::milliseconds delay, std::function<void()> task) {
   loop_->Post([loop = loop_, delay, task = std::move(task)] { loop->After(delay, task); });

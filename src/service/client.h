@@ -7,6 +7,7 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 
 #include "alignd/base/result.h"
 #include "host/event_loop.h"
+#include "rpc/unix_socket.h"
 #include "sync/mutex.h"
 
 namespace google::protobuf {
@@ -30,8 +32,10 @@ enum class CallThread {
   kCalls,    // `calls`
   kPlugins,  // `plugins`
 };
-// Errors: kIo.
+// Starts the thread, if it does not run. Errors: kIo, also at a limit of threads.
 Result<std::shared_ptr<host::EventLoop>> CallsLoop(CallThread thread = CallThread::kCalls);
+// Runs the task on that thread; at once if the thread has not been started.
+void RunOn(CallThread thread, std::function<void()> task);
 
 // One call. Can be cancelled from its construction on. Thread-safe.
 class ClientCall {
@@ -40,6 +44,8 @@ class ClientCall {
     std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // nullopt: none
     // Whether the call waits for a peer that is not there. If not, it fails at once.
     bool waits_for_peer = false;
+    // A message of the answer that is longer ends the call with RESOURCE_EXHAUSTED.
+    size_t max_message_bytes = rpc::kMaxMessageBytes;
   };
 
   ClientCall() : ClientCall(Options()) {}
@@ -58,6 +64,15 @@ class ClientCall {
   Mutex mutex_;
   bool cancelled_ GUARDED_BY(mutex_) = false;
   std::weak_ptr<Exchange> exchange_ GUARDED_BY(mutex_);  // under way
+};
+
+// A unary call, and its response.
+template <typename Response>
+struct UnaryCall {
+  explicit UnaryCall(ClientCall::Options options) : call(options) {}
+
+  ClientCall call;
+  Response response;
 };
 
 // A connection to one socket. It is made with the first call, and again after it broke. Calls are
@@ -94,8 +109,9 @@ class Client {
                            const google::protobuf::Message& request,
                            google::protobuf::Message& response);
 
-  // Whether the peer has served this connection.
-  bool HasConnected() const;
+  // Why the peer has never served this connection; empty if no attempt has failed yet. nullopt: it
+  // has served the connection.
+  std::optional<std::string> WhyNeverConnected() const;
 
   // Runs the task on the client's thread.
   void After(std::chrono::milliseconds delay, std::function<void()> task);

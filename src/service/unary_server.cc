@@ -8,6 +8,7 @@
 #include "proxy/grpc_framing.h"
 #include "rpc/parsed_bytes.h"
 #include "rpc/unix_socket.h"
+#include "sync/thread_limit.h"
 
 namespace alignd::service {
 namespace {
@@ -70,7 +71,9 @@ class UnknownMethod final : public proxy::CallHandler {
   explicit UnknownMethod(std::string method) : method_(std::move(method)) {}
 
   grpc::Status OnCall() override {
-    return {grpc::StatusCode::UNIMPLEMENTED, "unknown method " + method_};
+    // The answer may wait for a caller that does not read it: it must not be long.
+    constexpr size_t kMaxShown = 200;
+    return {grpc::StatusCode::UNIMPLEMENTED, "unknown method " + method_.substr(0, kMaxShown)};
   }
   void OnRequest(std::string /*request*/, std::function<void(Decision)> /*decide*/) override {}
   void OnResponse(const grpc::Status& /*status*/, const std::string* /*response*/) override {}
@@ -105,8 +108,8 @@ Method OnQueue(TaskQueue& queue, Method method) {
     if (taken) return;
     answer(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
                         "alignd cannot start a thread for this call: it or the machine is at a "
-                        "limit of threads; raise TasksMax of alignd.service or kernel.threads-max, "
-                        "and try again"));
+                        "limit of threads; " +
+                            std::string(kRaiseThreads)));
   };
 }
 

@@ -301,6 +301,29 @@ TEST_F(DaemonSourcesTest, CallIsRepeatedUntilItIsAllowedOrTheSourceEnds) {
   EXPECT_FALSE(ended.get_future().get());
 }
 
+// Repeated, an answer that is too large would be sent 40 times.
+TEST_F(DaemonSourcesTest, CallThatIsExhaustedForAnotherReasonIsNotRepeated) {
+  StartPodsApi();
+  podsource::PodsApiSource::Options options;
+  options.endpoint = PodsApiEndpoint();
+  options.timeout = kPatience;
+  auto source = podsource::PodsApiSource::Make(options);
+  ASSERT_TRUE(source.ok()) << source.error().Text();
+  for (const char* const text : {"received message larger than max (5 vs. 4)",
+                                 "the 5 bytes have so many parts", "the call was reset"}) {
+    api_->SetFailure({grpc::StatusCode::RESOURCE_EXHAUSTED, text});
+    const size_t before = api_->asked().size();
+    const auto remarks = std::make_shared<std::string>();
+    std::promise<bool> known;
+    podsource::Question question{std::make_shared<v1::PodSandboxConfig>(PodConfig("p")), nullptr};
+    question.remarks = remarks;
+    (*source)->Ask(question, [&](const auto& answer) { known.set_value(answer.ok() && *answer); });
+    EXPECT_FALSE(known.get_future().get());
+    EXPECT_EQ(api_->asked().size(), before + 1) << text;
+    EXPECT_EQ(*remarks, std::string("kubelet's Pods API: ") + text);
+  }
+}
+
 // A kubelet gives an ephemeral container of such a pod the sizes of the whole pod.
 TEST_F(DaemonSourcesTest, ContainerThatThePodIsNotAdmittedWithRunsInThePoolWithItsQuota) {
   Start();

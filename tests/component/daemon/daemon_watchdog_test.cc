@@ -15,6 +15,7 @@
 
 #include "daemon/watchdog.h"
 #include "daemon_fixture.h"
+#include "service/client.h"
 
 namespace alignd::daemon {
 namespace {
@@ -27,6 +28,7 @@ class DaemonWatchdog : public DaemonTest {
     Start();
     ASSERT_TRUE(daemon_);
     threads_ = daemon_->WatchedThreads();
+    ASSERT_TRUE(service::CallsLoop(service::CallThread::kPlugins).ok());  // starts with a plugin
   }
 
   // The name of the thread that runs what is posted. Returns when it has run what was posted

@@ -95,12 +95,14 @@ TEST_F(ImpatientDevicePlugins, MissingEndpointIsRefusedAndTheOldPluginStays) {
                       [&](Result<Done> result) { answer.set_value(result); });
   const Result<Done> result = answer.get_future().get();
   ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.error(),
-            (Error{ErrorCode::kDeadlineExceeded,
-                   "example.com/gpu: failed to dial device plugin: context deadline exceeded",
-                   (directory() / "missing.sock").string() +
-                       " does not exist, waited for 300 ms; the plugin must make its socket there, "
-                       "as this node sees the path"}));
+  EXPECT_EQ(
+      result.error(),
+      (Error{ErrorCode::kDeadlineExceeded,
+             "example.com/gpu: failed to dial device plugin: context deadline exceeded: " +
+                 (directory() / "missing.sock").string() + ": connect: No such file or directory",
+             (directory() / "missing.sock").string() +
+                 " does not exist, waited for 300 ms; the plugin must make its socket there, "
+                 "as this node sees the path"}));
   EXPECT_TRUE(Allocate({"gpu-0"}).ok());
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocation/state_limits.h"
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
 #include "edge/fake_inventory.h"
@@ -134,6 +135,44 @@ TEST_F(UndecodablePlugin, AllocatesNoDevices) {
   ASSERT_TRUE(inventory_.WaitForHealthy(kResource, {"gpu-0"}));
   EXPECT_EQ(AllocateError(), "example.com/gpu: device plugin Allocate: " + std::string(kThatIs) +
                                  "v1beta1.AllocateResponse");
+}
+
+TEST_F(UndecodablePlugin, AnswerToAllocateIsReadUpToWhatIsKept) {
+  // `more` bytes more than are kept.
+  const auto answer = [](size_t more) {
+    v1beta1::AllocateResponse response;
+    std::string& value = (*response.add_container_responses()->mutable_envs())["LONG"];
+    value.resize(allocation::kMaxAnswerBytes, 'v');
+    value.resize(value.size() + allocation::kMaxAnswerBytes + more -
+                     response.container_responses(0).ByteSizeLong(),
+                 'v');
+    EXPECT_EQ(response.container_responses(0).ByteSizeLong(), allocation::kMaxAnswerBytes + more);
+    return response.SerializeAsString();
+  };
+  const auto error = [&](size_t more) {
+    Answer("Allocate", answer(more));
+    EXPECT_TRUE(Register().ok());
+    EXPECT_TRUE(inventory_.WaitForHealthy(kResource, {"gpu-0"}));
+    return AllocateError();
+  };
+  EXPECT_EQ(error(0), "");
+  EXPECT_NE(error(1).find("more than the 1048576 that alignd keeps"), std::string::npos);
+  const std::string too_long = error(1000);
+  EXPECT_TRUE(too_long.starts_with(
+      "example.com/gpu: device plugin Allocate: RESOURCE_EXHAUSTED: received message larger than "
+      "max (1049580 vs. 1048592)"))
+      << too_long;
+}
+
+TEST_F(UndecodablePlugin, OtherAnswersAreReadUpToTheLimitOfAKubelet) {
+  // A field that alignd does not know: number 1000, of 4 MiB.
+  Answer("GetDevicePluginOptions", "\xc2\x3e\x80\x80\x80\x02" + std::string(4 << 20, 'u'));
+  const Result<Done> registered = Register();
+  ASSERT_FALSE(registered.ok());
+  EXPECT_NE(registered.error().message.find("larger than max (4194310 vs. 4194304)"),
+            std::string::npos)
+      << registered.error().message;
+  EXPECT_NE(registered.error().remedy.find("configure the plugin"), std::string::npos);
 }
 
 TEST_F(UndecodablePlugin, AllocatesNoDevicesWithoutAMessage) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "edge/sanitized.h"
 #include "edge/unix_socket.h"
 #include "forwarder_fixture.h"
 #include "proxy/grpc_framing.h"
@@ -18,13 +19,7 @@
 namespace alignd::proxy {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
+using testing::kSanitized;
 
 constexpr char kHeldMethod[] = "/s.S/Held";
 constexpr char kSmallMethod[] = "/s.S/Small";

@@ -85,7 +85,11 @@ TEST_F(ForwarderTest, SurvivesATooLongStatusMessage) {
                                         return Status(StatusCode::UNKNOWN, text);
                                       }}});
   StartForwarder();
-  EXPECT_EQ(Call("/s.S/Fail", "x").status.error_code(), StatusCode::UNAVAILABLE);
+  const Status status = Call("/s.S/Fail", "x").status;
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(),
+            "the connection to the runtime is gone: HTTP/2: COMPRESSION_ERROR; one header of the "
+            "peer may exceed the 64 KiB of headers that alignd reads: see its log");
   EXPECT_EQ(Call("/s.S/Echo", "after").message, "after");
 }
 

@@ -36,10 +36,12 @@ TEST(ClientOfAHostilePeer, ACompressedAnswerIsNoMissingMethod) {
 TEST(ClientOfAHostilePeer, EndsOfTheStreamHaveTheCodesOfGrpc) {
   using grpc::StatusCode;
   const std::pair<std::string, StatusCode> answers[] = {
-      {Frame(kReset, 0, 1, Code(0)), StatusCode::UNAVAILABLE},
+      {Frame(kReset, 0, 1, Code(0)), StatusCode::INTERNAL},
+      {Frame(kReset, 0, 1, Code(1)), StatusCode::INTERNAL},
       {Frame(kReset, 0, 1, Code(7)), StatusCode::UNAVAILABLE},
       {Frame(kReset, 0, 1, Code(8)), StatusCode::CANCELLED},
       {Frame(kReset, 0, 1, Code(11)), StatusCode::RESOURCE_EXHAUSTED},
+      {Frame(kReset, 0, 1, Code(12)), StatusCode::PERMISSION_DENIED},
       {Frame(kReset, 0, 1, Code(2)), StatusCode::INTERNAL},
       // No stream of the call is left.
       {Frame(kGoAway, 0, 0, std::string(8, '\0')), StatusCode::UNAVAILABLE},

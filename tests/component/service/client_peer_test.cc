@@ -1,17 +1,23 @@
 // Calls of the client, to a server of alignd's own: no gRPC is used.
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "edge/fake_tree.h"
+#include "edge/no_threads.h"
+#include "edge/sanitized.h"
 #include "runtime/v1/cri.pb.h"
 #include "service/client.h"
 #include "service/unary_server.h"
@@ -118,11 +124,11 @@ class ClientOfAPeer : public ::testing::Test {
 
 TEST_F(ClientOfAPeer, GetsAnswersOfAnyLength) {
   Serve();
-  EXPECT_FALSE(client_->HasConnected());
+  EXPECT_EQ(client_->WhyNeverConnected(), "");
   for (const size_t size : {size_t{0}, size_t{1}, size_t{20'000}, size_t{60'000}}) {
     EXPECT_TRUE(Ask(kEcho, std::string(size, 'x')).ok()) << size;
   }
-  EXPECT_TRUE(client_->HasConnected());
+  EXPECT_EQ(client_->WhyNeverConnected(), std::nullopt);
 }
 
 TEST_F(ClientOfAPeer, GetsAnswersOnManyThreads) {
@@ -185,7 +191,7 @@ TEST_F(ClientOfAPeer, FailsAtOnceWithoutAPeer) {
   const grpc::Status status = Ask(kEcho, "");
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(status.error_message(), Socket() + ": connect: No such file or directory");
-  EXPECT_FALSE(client_->HasConnected());
+  EXPECT_EQ(client_->WhyNeverConnected(), status.error_message());
 }
 
 TEST_F(ClientOfAPeer, WaitsForItsPeerIfItShould) {
@@ -198,8 +204,10 @@ TEST_F(ClientOfAPeer, WaitsForItsPeerIfItShould) {
 }
 
 TEST_F(ClientOfAPeer, WaitsNoLongerThanTheDeadline) {
-  EXPECT_EQ(Ask(kEcho, "", {.timeout = milliseconds(50), .waits_for_peer = true}).error_code(),
-            grpc::StatusCode::DEADLINE_EXCEEDED);
+  const grpc::Status status = Ask(kEcho, "", {.timeout = milliseconds(50), .waits_for_peer = true});
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status.error_message(),
+            "Deadline Exceeded: " + Socket() + ": connect: No such file or directory");
 }
 
 TEST_F(ClientOfAPeer, ConnectsAgainAfterThePeerHasEnded) {
@@ -253,12 +261,51 @@ TEST_F(ClientOfAPeer, RefusesASecondMessageOfAUnaryCall) {
   EXPECT_EQ(Ask(kCount, "").error_code(), grpc::StatusCode::INTERNAL);
 }
 
+// A timeout may be an hour.
+TEST_F(ClientOfAPeer, CallsThatHaveEndedTakeNoMemoryUntilTheirTimeout) {
+  if (testing::kSanitized) GTEST_SKIP() << "the heap is not glibc's";
+  Serve();
+  const auto call = [&] { ASSERT_TRUE(Ask(kEcho, "", {.timeout = std::chrono::hours(1)}).ok()); };
+  for (int i = 0; i < 500; ++i) call();
+  const size_t before = mallinfo2().uordblks;
+  constexpr size_t kCalls = 3000;
+  for (size_t i = 0; i < kCalls; ++i) call();
+  EXPECT_LT(mallinfo2().uordblks, before + 50 * kCalls);
+}
+
 TEST_F(ClientOfAPeer, RunsATaskLater) {
   std::promise<void> ran;
   const auto before = std::chrono::steady_clock::now();
   client_->After(milliseconds(30), [&] { ran.set_value(); });
   ran.get_future().wait();
   EXPECT_GE(std::chrono::steady_clock::now() - before, milliseconds(30));
+}
+
+TEST_F(ClientOfAPeer, RunsATaskOnItsThread) {
+  std::promise<std::thread::id> of_client;
+  client_->After({}, [&] { of_client.set_value(std::this_thread::get_id()); });
+  std::promise<std::thread::id> of_task;
+  RunOn(CallThread::kCalls, [&] { of_task.set_value(std::this_thread::get_id()); });
+  EXPECT_EQ(of_task.get_future().get(), of_client.get_future().get());
+}
+
+// In a process of its own, in which no client exists before.
+TEST(ClientDial, AtALimitOfThreadsIsAnError) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto dial = [] { return Client::Dial("/run/peer.sock", CallThread::kPlugins); };
+  const auto report = [&] {
+    std::optional<testing::NoThreads> none(std::in_place);
+    bool ran = false;
+    RunOn(CallThread::kPlugins, [&] { ran = true; });  // no thread, which could not answer
+    const auto refused = dial();
+    none.reset();
+    const bool is_right = ran && !refused.ok() && refused.error().code == ErrorCode::kIo;
+    if (is_right) std::fputs(refused.error().Text().c_str(), stderr);
+    _exit(is_right && dial().ok() ? 0 : 1);
+  };
+  EXPECT_EXIT(report(), ::testing::ExitedWithCode(0),
+              "dial /run/peer.sock: start the thread `plugins`: Resource temporarily unavailable; "
+              "raise TasksMax");
 }
 
 TEST(ClientDial, RefusesAPathThatIsNoSocketAddress) {

@@ -140,6 +140,57 @@ TEST_F(UnaryServerTest, HoldsACallerToItsStreamsThatNeverAcknowledgesTheLimit) {
   }
 }
 
+// Answers and resets that a caller does not read would be kept, also for calls that have ended.
+TEST_F(UnaryServerTest, CallerThatCausesAnswersAndDoesNotReadLosesItsConnection) {
+  Keeper keeper;
+  Serve({{kMethod, keeper.method()},
+         {"/test.Service/Echo", Echo},
+         {"/test.Service/Long", [](const Call& call) { call.answer(std::string(4 << 20, 'x')); }}});
+  constexpr uint32_t kFrames = 500'000;
+  {
+    // Each further call is refused with a reset.
+    HandWritten caller(Socket());
+    for (uint32_t i = 0; i < 100; ++i) {
+      ASSERT_TRUE(caller.Send(caller.CallFrames(2 * i + 1, kMethod)));
+    }
+    keeper.WaitFor(100);
+    uint32_t sent = 100;
+    while (sent < kFrames && caller.Send(HandWritten::Frame(
+                                 NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 2 * sent + 1, ""))) {
+      ++sent;
+    }
+    EXPECT_LT(sent, kFrames);
+    for (const Call& call : keeper.Take()) {
+      while (!call.IsCancelled()) usleep(1000);
+    }
+  }
+  {
+    HandWritten caller(Socket());
+    // With windows for it, an answer of 4 MiB that is not read makes all others wait.
+    const std::string window("\x3f\xff\xff\xff", 4);
+    ASSERT_TRUE(caller.Send(HandWritten::Frame(
+        NGHTTP2_SETTINGS, 0, 0, std::string{'\0', NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE} + window)));
+    ASSERT_TRUE(caller.Send(HandWritten::Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, window)));
+    ASSERT_TRUE(caller.Send(caller.CallFrames(1, "/test.Service/Long")));
+    // Also that of a call that has ended.
+    uint32_t sent = 1;
+    while (sent < kFrames && caller.Send(caller.CallFrames(2 * sent + 1, "/test.Service/Unknown") +
+                                         HandWritten::Frame(NGHTTP2_RST_STREAM, 0, 2 * sent + 1,
+                                                            {"\0\0\0\x08", 4}))) {
+      ++sent;
+    }
+    EXPECT_LT(sent, kFrames);
+  }
+  EXPECT_EQ(CallUnary(caller_, "/test.Service/Echo", "other").message, "other");
+}
+
+TEST_F(UnaryServerTest, RepeatsTheBeginningOfALongMethodAlone) {
+  Serve({{kMethod, Echo}});
+  const std::string method = "/" + std::string(3000, 'm');
+  EXPECT_EQ(CallUnary(caller_, method.c_str(), "").status.error_message(),
+            "unknown method " + method.substr(0, 200));
+}
+
 // A header list of 1 MB ended its whole connection.
 TEST_F(UnaryServerTest, HeadersThatAreTooLongEndTheirCallAlone) {
   Keeper keeper;

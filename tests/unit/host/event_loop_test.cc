@@ -138,6 +138,20 @@ TEST_F(EventLoopTest, TasksAfterStopAreDropped) {
   EXPECT_FALSE(ran);
 }
 
+TEST_F(EventLoopTest, CancelFreesTheTaskAndNoOther) {
+  auto owner = std::make_shared<int>(0);
+  const std::weak_ptr<int> alive = owner;
+  std::promise<void> other;
+  OnLoop([&] {
+    const EventLoop::Timer cancelled =
+        loop_->After(milliseconds(5), [owner = std::move(owner)] { ADD_FAILURE(); });
+    loop_->After(milliseconds(10), [&] { other.set_value(); });
+    loop_->Cancel(cancelled);
+  });
+  EXPECT_TRUE(alive.expired());
+  other.get_future().get();
+}
+
 TEST_F(EventLoopTest, StopFreesWhatIsNotDue) {
   auto owner = std::make_shared<int>(0);
   const std::weak_ptr<int> alive = owner;
