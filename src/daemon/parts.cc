@@ -80,6 +80,8 @@ Parts::Parts(PartsInput input, const Options& options)
            io, *cgroups, !options.keep_pod_cpu_quota, options.mirror.has_value(),
            options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices,
            &node.config.shared_pool_handlers, &cdi_names})) {
+  // The next reconcile writes what could not be written.
+  if (input.saved.unsaved) conditions.StateNotWritable(*input.saved.unsaved);
   if (const std::optional<Error>& failure = boot->Unsaved()) {
     late_files.Add(std::string(allocation::kBootFileName),
                    "a boot of the machine before that is not noticed, so that containers do not "

@@ -1,6 +1,7 @@
 // alignd as a process: its signals, the modes of what it makes, and its log.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -13,6 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "cli/status_command.h"
+#include "edge/run_alignctl.h"
+#include "edge/status_conditions.h"
 #include "edge/thread_names.h"
 #include "edge/unix_socket.h"
 #include "host/descriptor.h"
@@ -155,6 +159,45 @@ TEST_F(DaemonProcess, BytesOfAPeerThatBreaksHttpAreNotInTheLog) {
   EXPECT_EQ(log.find("2Jbad"), std::string::npos) << log;
   EXPECT_EQ(log.find('\x1b'), std::string::npos) << log;
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+}
+
+// A disk that is full: the lock of the state directory still takes a process id, and no state file
+// can be written. The log goes through a process without the limit.
+TEST_F(DaemonProcess, AStartOnAFullDiskSaysSoAtOnce) {
+  StartRuntime();
+  StartProcess();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+  const std::string state = State();
+  const std::string pipe = (tree_.root() / "log.pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  LaunchAlignd(DaemonOptions(), {"sh", "-c",
+                                 "cat '" + pipe + "' & exec prlimit --fsize=16: \"$0\" \"$@\" >'" +
+                                     pipe + "' 2>&1"});
+  ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
+  const std::string socket = DaemonOptions().ControlSocket();
+  const auto conditions = [&] {
+    return testing::ConditionsOf(socket, reconcile::ConditionType::kStateNotWritable);
+  };
+  const auto status = [&] {
+    return testing::RunAlignctl({cli::AddStatusCommand}, {"status", "--socket", socket});
+  };
+  const std::vector<control::v1::Condition> found = conditions();
+  ASSERT_EQ(found.size(), 1U) << alignd_->Log();
+  EXPECT_NE(found[0].message().find("cpu_manager_state"), std::string::npos) << found[0].message();
+  EXPECT_NE(found[0].message().find("File too large"), std::string::npos) << found[0].message();
+  EXPECT_EQ(status().status, cli::kFailure);
+  EXPECT_TRUE(alignd_->WaitForLog("StateNotWritable")) << alignd_->Log();
+  EXPECT_EQ(State(), state);
+  // Space is free again: without a pod, a reconcile finds out.
+  rlimit limit{};
+  ASSERT_EQ(prlimit(alignd_->pid(), RLIMIT_FSIZE, nullptr, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(prlimit(alignd_->pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
+  EXPECT_TRUE(Eventually([&] { return conditions().empty(); }));
+  EXPECT_EQ(status().status, cli::kSuccess) << status().out;
+  EXPECT_TRUE(alignd_->WaitForLog("StateNotWritable resolved")) << alignd_->Log();
+  EXPECT_EQ(State(), state);
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
 }
 
 // With cgroup v2, a runtime needs an inotify instance for each container; a user has 128 by
