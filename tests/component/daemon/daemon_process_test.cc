@@ -200,6 +200,38 @@ TEST_F(DaemonProcess, AStartOnAFullDiskSaysSoAtOnce) {
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
 }
 
+// Both in the status and in the log, also if it succeeds in the end.
+TEST_F(DaemonProcess, AnUpdateThatHangsIsLoggedOnceAndWhenItIsDone) {
+  StartRuntime();
+  StartProcess();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  runtime_->SetDelay("UpdateContainerResources", seconds(6), shared.container);
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  const auto created = Create(Run(pod), pod, Pinned(3));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  const std::string hangs =
+      "CpusetUpdateFailed: container app of pod default/pod-shared: not moved to CPUs 0,4-27: the "
+      "runtime has not answered for 3 s; ";
+  ASSERT_TRUE(alignd_->WaitForLog(hangs)) << alignd_->Log();
+  const auto status = [this] {
+    return testing::RunAlignctl({cli::AddStatusCommand},
+                                {"status", "--socket", DaemonOptions().ControlSocket()});
+  };
+  const testing::Printed during = status();
+  EXPECT_EQ(during.status, cli::kFailure) << during.out;
+  EXPECT_NE(during.out.find("CpusetUpdateFailed"), std::string::npos) << during.out;
+  EXPECT_EQ(alignd_->Log().find("resolved"), std::string::npos) << alignd_->Log();
+  ASSERT_TRUE(
+      alignd_->WaitForLog("CpusetUpdateFailed resolved. It was: container app of pod "
+                          "default/pod-shared: not moved to CPUs 0,4-27: the runtime"))
+      << alignd_->Log();
+  EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
+  EXPECT_EQ(status().status, cli::kSuccess) << status().out;
+  const std::string log = alignd_->Log();
+  EXPECT_EQ(log.find("CpusetUpdateFailed:"), log.rfind("CpusetUpdateFailed:")) << log;
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << log;
+}
+
 // With cgroup v2, a runtime needs an inotify instance for each container; a user has 128 by
 // default.
 TEST_F(DaemonProcess, StartsAndFindsPluginsWithoutInotify) {
