@@ -146,6 +146,13 @@ KeptDecisions DecisionHistory::Load() const {
   return {};
 }
 
+std::string DecisionHistory::NameBefore(const std::string& pod_uid) const {
+  const auto newest = std::ranges::find(
+      before_, pod_uid, [](const auto& decision) -> const auto& { return decision->pod_uid(); });
+  if (newest == before_.end() || (*newest)->pod_name().empty()) return "";
+  return (*newest)->pod_namespace() + "/" + (*newest)->pod_name();
+}
+
 void DecisionHistory::Follow(allocation::AllocationManager& allocation) {
   log_ = &allocation.decisions();
   allocation.OnDecision([this] { Changed(); });

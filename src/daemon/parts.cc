@@ -229,6 +229,7 @@ reconcile::Reconciler::Options Parts::ReconcilerOptions(const Options& options,
   reconcile::Reconciler::Options settings;
   settings.pods->lifted = std::move(lifted);
   settings.findings = std::move(findings);
+  settings.releaser.name_before = [this](const auto& uid) { return history.NameBefore(uid); };
   settings.lister.adopted = [this](const auto& resources) { plugins.Expect(resources); };
   settings.lister.period = std::chrono::milliseconds(node.config.cpu_manager_reconcile_period_ms);
   if (options.keep_pod_cpu_quota) settings.pods.reset();

@@ -200,6 +200,20 @@ TEST_F(DaemonProcess, AStartOnAFullDiskSaysSoAtOnce) {
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
 }
 
+TEST_F(DaemonProcess, APodThatTheRuntimeLostWhileAligndWasDownIsNamed) {
+  StartRuntime();
+  StartProcess();
+  const Running removed = RunOne(PodConfig("goes"), Pinned(2));
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+  client_ = *simulator::Dial(RuntimeEndpoint());
+  ASSERT_TRUE(StopSandbox(removed.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(removed.sandbox).ok());
+  StartProcess();
+  EXPECT_TRUE(alignd_->WaitForLog("pod default/pod-goes (goes) has ended: its CPUs, "))
+      << alignd_->Log();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+}
+
 // Both in the status and in the log, also if it succeeds in the end.
 TEST_F(DaemonProcess, AnUpdateThatHangsIsLoggedOnceAndWhenItIsDone) {
   StartRuntime();
