@@ -8,6 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "cli/status_command.h"
+#include "edge/logged.h"
+#include "edge/run_alignctl.h"
 #include "edge/status_conditions.h"
 #include "mirror_fixture.h"
 
@@ -221,6 +224,7 @@ TEST_F(MirrorMigration, ResourceWhosePluginStaysWithTheKubeletIsLeftAlone) {
 
 // The kubelet calls the plugin that registered last, and not the mirror.
 TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
+  testing::Logged logged;
   StartWithoutAlignd();
   const Created old_pod = RunPod("old", 0, 1);
   ASSERT_EQ(GpusOf(old_pod.seen), Ids{kGpuOfNode0});
@@ -251,9 +255,25 @@ TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
   EXPECT_TRUE(notes[0].message().starts_with("is assigned " + std::string(kGpu) + " " +
                                              *available.begin() + " by a plugin "))
       << notes[0].message();
+  const auto status = [this] {
+    return testing::RunAlignctl({cli::AddStatusCommand},
+                                {"status", "--socket", DaemonOptions().ControlSocket()});
+  };
+  EXPECT_EQ(status().status, cli::kFailure) << status().out;
+  EXPECT_NE(logged.Take().find("error ConflictingDevicePlugin: container app of pod "
+                               "default/pod-past: is assigned "),
+            std::string::npos);
+
   nics_.reset();
   RemovePod("past", past.sandbox);
   EXPECT_TRUE(Eventually([&] { return found().empty(); }));
+  EXPECT_TRUE(Eventually([&] { return status().status == cli::kSuccess; })) << status().out;
+  StopDaemon();
+  const std::string log = logged.Take();
+  EXPECT_EQ(log.find("ConflictingDevicePlugin: "), std::string::npos) << log;
+  EXPECT_NE(log.find("ConflictingDevicePlugin resolved"), std::string::npos) << log;
+  kubelet_.reset();
+  gpus_.reset();
 }
 
 // A device that was assigned by annotation before the mirror was on was not allocated by the
