@@ -181,7 +181,7 @@ extend() {
   request=$(printf 'POST /filter HTTP/1.1\r\nHost: extender\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' \
     "${#pod}" "$pod")
   start alignd-extender --nodes /node.json --config /kubelet-config.yaml --listen 127.0.0.1:0 "${@:2}"
-  wait_for alignd-extender '1 nodes are known' && wait_for alignd-extender "serves $1 at" || return 1
+  wait_for alignd-extender '1 node known' && wait_for alignd-extender "serves $1 at" || return 1
   port=$(sed -n "s/.*serves $1 at 127\.0\.0\.1:\([0-9]*\).*/\1/p" "$root/alignd-extender.log")
   if [ "$1" = HTTPS ]; then
     answer=$(openssl s_client -quiet -verify_return_error -CAfile "$root/cert.pem" \

@@ -17,6 +17,7 @@
 #include "alignd/memorymanager/static_policy.h"
 #include "allocation/load_errors.h"
 #include "allocation/state_limits.h"
+#include "allocation/whole_pods.h"
 #include "host/file.h"
 
 namespace alignd::allocation {
@@ -30,43 +31,6 @@ Result<Done> RequireSound(const std::vector<std::string>& broken, const fs::path
                           const std::string& remedy) {
   if (broken.empty()) return Done{};
   return NotValid({ErrorCode::kCorrupt, broken.front(), remedy}, path, remedy);
-}
-
-// Forgets what pods have as a whole, as a kubelet without the feature gate does. Returns what to do
-// about these pods if the rest is not valid: empty without such pods. `what`: CPUs or memory.
-template <typename State>
-std::string ForgetPods(const Node& node, const fs::path& path, const char* what, State& state) {
-  if (PodLevelResourceManagersOn(node.config) || state.pods.empty()) return "";
-  std::string uids;
-  for (const auto& [uid, held] : state.pods) uids += (uids.empty() ? "" : ", ") + uid;
-  state.pods.clear();
-  const std::string pods = std::string("pods with ") + what + " as a whole: " + uids;
-  spdlog::warn(
-      "{}: {}; without the feature gate PodLevelResourceManagers, what their containers have "
-      "counts as "
-      "exclusive",
-      path.string(), pods);
-  return "the file is from a kubelet with the feature gate PodLevelResourceManagers and has " +
-         pods + "; let them end under that kubelet first; or ";
-}
-
-template <typename State>
-std::vector<std::string> WithoutContainer(const State& state) {
-  std::vector<std::string> uids;
-  for (const auto& [uid, whole] : state.pods) {
-    if (!state.assignments.contains(uid)) uids.push_back(uid);
-  }
-  return uids;
-}
-
-// A kubelet writes what a pod has as a whole before the parts of its containers. If it ended in
-// between, no container runs on these CPUs.
-template <typename State>
-void ReleaseUnused(const fs::path& path, const char* has, State& state) {
-  for (const std::string& uid : WithoutContainer(state)) {
-    spdlog::warn("{}: pod {} {}", path.string(), uid, has);
-    ReleasePod(uid, state);
-  }
 }
 
 }  // namespace
@@ -171,6 +135,16 @@ Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
   }
   return originals_.Save(originals);
+}
+
+Result<Done> CheckpointStore::WriteAgain() {
+  const MutexLock lock(mutex_);
+  for (File* file : {&cpu_, &devices_}) {  // one of each directory
+    if (!file->text) continue;
+    const std::string text = *std::exchange(file->text, std::nullopt);
+    if (Result<Done> written = Write(*file, text); !written.ok()) return written;
+  }
+  return Done{};
 }
 
 Result<Done> CheckpointStore::RequireReadBack(const File& file, const std::string& text,

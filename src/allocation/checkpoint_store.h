@@ -83,6 +83,11 @@ class CheckpointStore {
   // to be read by Load, kInternal if Load would read something else; nothing is written then.
   Result<Done> Save(const admission::Node& node, const admission::NodeState& state);
 
+  // Writes the CPU and the device file again as Load has read them, so that a start finds out
+  // whether the next save succeeds: on a full disk, a write needs space, also of the same text.
+  // Errors: kIo; the files have their text all the same. The next save repeats the write.
+  Result<Done> WriteAgain();
+
   // A state file with another text than the one that was read or written here last.
   struct ForeignFile {
     std::filesystem::path path;

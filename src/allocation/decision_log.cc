@@ -9,6 +9,7 @@
 
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/base/counted.h"
 #include "host/log_event.h"
 
 namespace alignd::allocation {
@@ -63,7 +64,7 @@ void Cut(std::string& text) {
   if (text.size() <= kMaxTextBytes) return;
   size_t end = kMaxTextBytes;
   while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
-  const std::string more = " (and " + std::to_string(text.size() - end) + " more bytes)";
+  const std::string more = " (and " + Counted(text.size() - end, "more byte") + ")";
   text = text.substr(0, end) + more;
 }
 

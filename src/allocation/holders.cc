@@ -9,6 +9,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/base/counted.h"
 #include "alignd/pod/pod.h"
 
 namespace alignd::allocation {
@@ -139,14 +140,16 @@ std::string DescribeHolders(const admission::Node& node, const admission::NodeSt
     text += list;
   }
   if (holders.size() > kMaxHolders) {
-    text += "; and " + std::to_string(holders.size() - kMaxHolders) + " more pods";
+    text += "; and " + Counted(holders.size() - kMaxHolders, "more pod");
   }
   text += holders.front().standing.is_ending
               ? ". A pod that is ending releases them when its last process has ended: wait, or "
                 "end the processes that ignore SIGTERM"
-              : ". Wait until these pods end, or delete them";
+          : holders.size() == 1 ? ". Wait until this pod ends, or delete it"
+                                : ". Wait until these pods end, or delete them";
   if (lacking == nullptr) return text;
-  return text + ". To see which of them must end, run \"alignctl why-not " +
+  const char* const whether = holders.size() == 1 ? "whether it" : "which of them";
+  return text + ". To see " + whether + " must end, run \"alignctl why-not " +
          request.pod.name_space + "/" + request.pod.name + "\"";
 }
 

@@ -122,7 +122,12 @@ void AllocationManager::ForgetReleased(const std::set<std::string>& pod_uids) {
   if (pod_uids.empty()) return;
   for (const std::string& uid : pod_uids) {
     notes_.Forget(uid);
-    spdlog::info("pod {} has stopped and was released: another pod needs its resources", uid);
+    const auto decided = decisions_.Newest(uid, 1);
+    const std::string name =
+        decided.empty() || decided[0]->name.empty()
+            ? uid
+            : decided[0]->name_space + "/" + decided[0]->name + " (" + uid + ")";
+    spdlog::info("pod {} has stopped and was released: another pod needs its resources", name);
   }
   kubelet_.Forget(pod_uids);
   ResourcesReleased();

@@ -12,6 +12,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
+#include "alignd/base/counted.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/memory_resize.h"
 #include "allocation/operation.h"
@@ -28,8 +29,7 @@ Error MustRepeat(std::string message) {
 
 std::string CountText(const CpuSet& cpus) {
   if (cpus.empty()) return "shared CPUs";
-  return std::to_string(cpus.Count()) +
-         (cpus.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") + cpus.ToString() + ")";
+  return Counted(cpus.Count(), "exclusive CPU") + " (" + cpus.ToString() + ")";
 }
 
 // Whether the request is about the container, which stays on one NUMA node and requests something
@@ -166,8 +166,8 @@ void AllocationManager::LogResize(const ResizeUnderWay& resize, const CpuSet& cp
                NameOrUid(resize.pod), CountText(before), CountText(cpus));
   PodDecision decision = DecisionAbout(node_, resize.before, resize.pod, kInPlaceResize);
   const int count = cpus.Count();
-  decision.asked = resize.container + ": " +
-                   (count == 0 ? "shared CPUs" : std::to_string(count) + " exclusive CPUs");
+  decision.asked =
+      resize.container + ": " + (count == 0 ? "shared CPUs" : Counted(count, "exclusive CPU"));
   Allocated allocated;
   allocated.assignments[resize.container] = admission::AssignmentOf(node_, snapshot()->state, key);
   decision.Set(allocated);

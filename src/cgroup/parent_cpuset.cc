@@ -69,4 +69,19 @@ Result<Done> RequireInParent(const CgroupTree& cgroups, const std::string& paren
   return Done{};
 }
 
+Result<std::optional<NarrowCgroup>> FindNarrowerAbove(const CgroupTree& cgroups, std::string path,
+                                                      const CpuSet& cpus) {
+  std::optional<NarrowCgroup> highest;
+  for (path.erase(path.rfind('/')); !path.empty(); path.erase(path.rfind('/'))) {
+    Result<Cpuset> cpuset = cgroups.ReadCpuset(path);
+    if (!cpuset.ok() && cpuset.error().code == ErrorCode::kNotFound) continue;
+    if (!cpuset.ok()) return cpuset.error();
+    if (!cgroups.is_version2() && cpuset->cpus.empty()) continue;
+    if (!cpuset->effective_cpus.Contains(cpus)) {
+      highest = NarrowCgroup{path, std::move(cpuset->effective_cpus)};
+    }
+  }
+  return highest;
+}
+
 }  // namespace alignd::cgroup

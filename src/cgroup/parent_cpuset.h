@@ -1,6 +1,7 @@
-// Whether a new container may run on the CPUs and memory nodes that it is assigned.
+// Whether the cgroups above a container permit the CPUs and memory nodes that it is assigned.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "alignd/base/cpu_set.h"
@@ -41,5 +42,21 @@ struct ParentNeeds {
 // Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus; cgroup-v1/cpusets.rst.
 Result<Done> RequireInParent(const CgroupTree& cgroups, const std::string& parent,
                              const ParentNeeds& needs);
+
+// A cgroup, and the CPUs that the kernel lets it use. A value.
+struct NarrowCgroup {
+  std::string path;
+  CpuSet may_use;
+
+  friend bool operator==(const NarrowCgroup&, const NarrowCgroup&) = default;
+};
+
+// The highest cgroup above `path`, a container's, that may not use all of `cpus`: the one that is
+// to be widened first. nullopt: there is none. In version 1, the kernel refuses the container these
+// CPUs, and in version 2, it gives it fewer. A cgroup of version 1 without CPUs is not meant: the
+// runtime fills it. May block. Errors: kIo, kCorrupt as ReadCpuset. Source: kernel
+// kernel/cgroup/cpuset.c, validate_change; Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.
+Result<std::optional<NarrowCgroup>> FindNarrowerAbove(const CgroupTree& cgroups, std::string path,
+                                                      const CpuSet& cpus);
 
 }  // namespace alignd::cgroup

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/base/counted.h"
 #include "cli/output.h"
 #include "cli/pod_plan.h"
 #include "host/printable.h"
@@ -68,7 +69,8 @@ void PrintScores(const FitResult& result, const FitEntry& entry, bool wide, std:
   }
   PrintTable(rows, out);
   if (shown < entry.fitting.size()) {
-    out << "  and " << entry.fitting.size() - shown << " more nodes; -o wide shows them\n";
+    out << "  and " << Counted(entry.fitting.size() - shown, "more node")
+        << "; -o wide shows all\n";
   }
 }
 

@@ -10,6 +10,7 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/base/counted.h"
 #include "alignd/pod/refusal.h"
 #include "allocation/decision_log.h"
 #include "cli/output.h"
@@ -185,7 +186,7 @@ void PrintFree(const placement::PlannedNode& node, bool is_wide, std::ostream& o
 
 std::string DescribeAmounts(const std::vector<int>& cpu_nodes, const Assignment& assignment) {
   const int cpus = assignment.exclusive.Count();
-  std::string text = cpus == 0 ? "shared CPUs" : std::to_string(cpus) + " exclusive CPUs";
+  std::string text = cpus == 0 ? "shared CPUs" : Counted(cpus, "exclusive CPU");
   if (cpu_nodes.size() == 1) text += " (" + NumaList(cpu_nodes) + ")";
   if (!assignment.memory_nodes.empty()) text += ", memory of " + NumaList(assignment.memory_nodes);
   for (const auto& [resource, allocation] : assignment.devices) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "alignd/base/counted.h"
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
@@ -32,10 +33,6 @@ constexpr char kRebuilt[] =
 constexpr char kNotAlignds[] =
     "copy the file from its node again; an alignd that is started with this directory rebuilds the "
     "content from the running containers (--on-bad-state)";
-
-std::string Counted(size_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
 
 // Reads one file after the other into one StateContent.
 class StateReader {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "alignd/base/cpu_set.h"
 #include "cli/health.h"
 #include "cli/message_text.h"
@@ -137,11 +138,12 @@ void PrintNumaNode(const v1::NumaNode& node, std::ostream& out) {
   const int free = CountOf(node.free_cpus());
   const int reserved = CountOf(node.reserved_cpus());
   if (exclusive + free + reserved == 0) {
-    out << node.cpus() << (node.cpus() == 0 ? " CPUs" : " CPUs, all shared") << '\n';
+    const char* const shared = node.cpus() == 1 ? ", shared" : ", all shared";
+    out << Counted(node.cpus(), "CPU") << (node.cpus() == 0 ? "" : shared) << '\n';
   } else {
-    out << '[' << BarOf(exclusive, free, reserved) << "] " << free << " of " << node.cpus()
-        << " CPUs free" << (free > 0 ? " (" + node.free_cpus() + ")" : "") << ", exclusive "
-        << CountAndList(node.exclusive_cpus()) << ", reserved "
+    out << '[' << BarOf(exclusive, free, reserved) << "] " << free << " of "
+        << Counted(node.cpus(), "CPU") << " free" << (free > 0 ? " (" + node.free_cpus() + ")" : "")
+        << ", exclusive " << CountAndList(node.exclusive_cpus()) << ", reserved "
         << CountAndList(node.reserved_cpus()) << '\n';
   }
   if (node.has_shared_millis()) {
@@ -217,7 +219,7 @@ void PrintConditions(const RepeatedPtrField<v1::Condition>& conditions, std::ost
     if (!condition.remedy().empty()) out << "    What to do: " << condition.remedy() << '\n';
   }
   if (repairs > kRepairsShown) {
-    out << "  " << repaired << ": " << repairs - kRepairsShown << " more containers\n";
+    out << "  " << repaired << ": " << Counted(repairs - kRepairsShown, "more container") << '\n';
   }
 }
 

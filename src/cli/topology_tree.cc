@@ -5,14 +5,12 @@
 #include <string_view>
 #include <vector>
 
+#include "alignd/base/counted.h"
+
 namespace alignd::cli {
 namespace {
 
 constexpr size_t kLineWidth = 100;
-
-std::string Plural(size_t count, std::string_view what) {
-  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
-}
 
 // `CPU 3`, `CPUs 0-3`.
 std::string CpuList(const CpuSet& cpus) {
@@ -49,7 +47,7 @@ void AppendCores(std::string& out, const Machine& machine, const CpuSet& cpus) {
   for (const CpuGroup& core : machine.cores()) {
     if (core.cpus.Intersects(cpus)) cores.push_back((core.cpus & cpus).ToString());
   }
-  AppendWrapped(out, "      " + Plural(cores.size(), "core") + ":", cores);
+  AppendWrapped(out, "      " + Counted(cores.size(), "core") + ":", cores);
 }
 
 void AppendCpus(std::string& out, const Machine& machine, const CpuSet& node) {
@@ -116,7 +114,7 @@ void AppendDevices(std::string& out, const picture::Picture& picture, std::optio
              std::to_string(left_out.free) + " of them free\n";
   }
   if (!numa_id && picture.parts.pci_left_out > 0) {
-    lines += "    " + Plural(picture.parts.pci_left_out, "more PCI device") + "\n";
+    lines += "    " + Counted(picture.parts.pci_left_out, "more PCI device") + "\n";
   }
   if (lines.empty()) return;
   out += numa_id ? "  devices:\n" : "\ndevices without a NUMA node, or with several:\n";
@@ -151,12 +149,12 @@ std::string TopologyTree(const picture::Picture& picture) {
   const Machine& machine = picture.machine;
   uint64_t memory_bytes = 0;
   for (const NumaNode& node : machine.numa()) memory_bytes += node.memory_bytes;
-  std::string out = Plural(machine.numa().size(), "NUMA node") + ", " +
-                    Plural(machine.sockets().size(), "socket") + ", " +
-                    Plural(machine.uncores().size(), "uncore cache") + ", " +
-                    Plural(machine.cores().size(), "core") + ", " +
-                    Plural(static_cast<size_t>(machine.cpus().Count()), "CPU") + ", " +
-                    ReadableBytes(memory_bytes) + " of memory\n";
+  std::string out = Counted(machine.numa().size(), "NUMA node") + ", " +
+                    Counted(machine.sockets().size(), "socket") + ", " +
+                    Counted(machine.uncores().size(), "uncore cache") + ", " +
+                    Counted(machine.cores().size(), "core") + ", " +
+                    Counted(machine.cpus().Count(), "CPU") + ", " + ReadableBytes(memory_bytes) +
+                    " of memory\n";
   for (int position = 0; position < machine.numa_count(); ++position) {
     const CpuSet& cpus = machine.CpusInNuma(position);
     out += "\nNUMA node " + std::to_string(machine.NumaId(position)) + ": " +

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "alignd/base/counted.h"
 #include "alignd/checkpoint/go_checksum.h"
 #include "control/reports.h"
 #include "control/unix_ms.h"
@@ -67,7 +68,8 @@ std::shared_ptr<const v1::PodDecision> Repeated(const v1::PodDecision& report,
 
 void WarnOfLeftOut(size_t decisions, const char* why) {
   if (decisions == 0) return;
-  spdlog::warn("{} decisions are not saved for alignctl explain: {}", decisions, why);
+  spdlog::warn("{} {} not saved for alignctl explain: {}", Counted(decisions, "decision"),
+               IsOrAre(decisions), why);
 }
 
 Error Damaged(const std::string& what) {
@@ -144,6 +146,13 @@ KeptDecisions DecisionHistory::Load() const {
         why.message, file_.string(), aside.string());
   }
   return {};
+}
+
+std::string DecisionHistory::NameBefore(const std::string& pod_uid) const {
+  const auto newest = std::ranges::find(
+      before_, pod_uid, [](const auto& decision) -> const auto& { return decision->pod_uid(); });
+  if (newest == before_.end() || (*newest)->pod_name().empty()) return "";
+  return (*newest)->pod_namespace() + "/" + (*newest)->pod_name();
 }
 
 void DecisionHistory::Follow(allocation::AllocationManager& allocation) {

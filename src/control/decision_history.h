@@ -73,6 +73,8 @@ class DecisionHistory {
 
   // Those of earlier processes. Thread-safe: they do not change.
   const KeptDecisions& before() const { return before_; }
+  // "namespace/name" of a pod that they have; empty: they do not have it. Thread-safe.
+  std::string NameBefore(const std::string& pod_uid) const;
 
   // Why the last write failed; empty: it did not. Thread-safe.
   std::string WhyNotSaved() const EXCLUDES(mutex_);

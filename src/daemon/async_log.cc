@@ -85,7 +85,8 @@ void AsyncLog::ReportLostLines() {
   host::LineLimit::ReportAll();
   const size_t lost = queue_->lost();
   if (lost == reported_) return;
-  spdlog::warn("{} log lines were lost: the log is written too slowly", lost - reported_);
+  spdlog::warn("{}{}: the log is written too slowly", lost - reported_,
+               lost - reported_ == 1 ? " log line was lost" : " log lines were lost");
   reported_ = lost;
 }
 

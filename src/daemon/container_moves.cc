@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "daemon/change_undo.h"
 #include "daemon/moves_file.h"
 #include "daemon/watchdog.h"
@@ -95,8 +96,8 @@ Result<Done> MoveBackAndForget(Daemon& daemon, const Options& options,
 
 Result<Done> MoveContainers(Daemon& daemon, const Options& options,
                             const std::vector<CpuMove>& moves) {
-  spdlog::info("moving {} containers to other exclusive CPUs, for the new configuration",
-               moves.size());
+  spdlog::info("moving {} to other exclusive CPUs, for the new configuration",
+               Counted(moves.size(), "container"));
   Result<Done> moved = Pings(daemon).Await(daemon.Move(moves));
   if (moved.ok()) return moved;
   const bool have_begun = HaveBegun(daemon, moves);

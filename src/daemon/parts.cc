@@ -80,6 +80,8 @@ Parts::Parts(PartsInput input, const Options& options)
            io, *cgroups, !options.keep_pod_cpu_quota, options.mirror.has_value(),
            options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices,
            &node.config.shared_pool_handlers, &cdi_names})) {
+  // The next reconcile writes what could not be written.
+  if (input.saved.unsaved) conditions.StateNotWritable(*input.saved.unsaved);
   if (const std::optional<Error>& failure = boot->Unsaved()) {
     late_files.Add(std::string(allocation::kBootFileName),
                    "a boot of the machine before that is not noticed, so that containers do not "
@@ -228,6 +230,7 @@ reconcile::Reconciler::Options Parts::ReconcilerOptions(const Options& options,
   reconcile::Reconciler::Options settings;
   settings.pods->lifted = std::move(lifted);
   settings.findings = std::move(findings);
+  settings.releaser.name_before = [this](const auto& uid) { return history.NameBefore(uid); };
   settings.lister.adopted = [this](const auto& resources) { plugins.Expect(resources); };
   settings.lister.period = std::chrono::milliseconds(node.config.cpu_manager_reconcile_period_ms);
   if (options.keep_pod_cpu_quota) settings.pods.reset();

@@ -76,8 +76,10 @@ std::optional<SavedState> LoadState(const Options& options, const admission::Nod
     boot = Take(allocation::BootRecord::Load(file, *std::move(running), calls), file, problems);
   }
   if (!boot) return std::nullopt;
-  return SavedState{std::move(store), *std::move(state), *std::move(bindings), *std::move(boot),
-                    *std::move(bypass)};
+  std::optional<Error> unsaved;
+  if (Result<Done> written = store->WriteAgain(); !written.ok()) unsaved = written.error();
+  return SavedState{std::move(store), *std::move(state),  *std::move(bindings),
+                    *std::move(boot), *std::move(bypass), std::move(unsaved)};
 }
 
 void LogSetAside(const allocation::StateFindings& findings) {

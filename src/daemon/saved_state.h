@@ -24,10 +24,12 @@ struct SavedState {
   std::unique_ptr<mirror::BindingTable> bindings;
   std::unique_ptr<allocation::BootRecord> boot;
   std::unique_ptr<reconcile::Bypass> bypass;
+  std::optional<Error> unsaved;  // why the state files cannot be written now
 };
 
-// Reads and verifies all files of the state directory and of the device plugins' directory, and
-// writes those that are missing. A file that cannot be used is set aside, or is a problem:
+// Reads and verifies all files of the state directory and of the device plugins' directory, writes
+// those that are missing, and finds out whether the state files can be written. A file that cannot
+// be used is set aside, or is a problem:
 // --on-bad-state; with the feature gate PodLevelResourceManagers it is always a problem. nullopt:
 // `problems` has one for each file that ends the start. `findings` says in both cases which files
 // were set aside: that is to be logged at once.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "daemon/start_check.h"
 #include "daemon/start_line.h"
@@ -93,8 +94,8 @@ void PrintSaved(const StartCheck& check, std::ostream& out) {
       out << check.state_dir.string() << ": cannot be carried over\n";
       break;
     case SavedStateCheck::kUsable:
-      out << check.state_dir.string() << ": " << DescribeRestored(*check.state)
-          << " are carried over\n";
+      out << check.state_dir.string() << ": a start carries over " << DescribeRestored(*check.state)
+          << '\n';
       break;
   }
   if (!check.state_owner.empty()) {
@@ -156,13 +157,10 @@ void PrintStartCheck(const StartCheck& check, bool wide, std::ostream& out) {
   PrintSaved(check, out);
   PrintProblems("warning", check.warnings, out);
   PrintProblems("problem", check.problems, out);
-  const auto counted = [](size_t count, const std::string& what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-  };
   if (!check.problems.empty()) {
-    out << "alignd would not start: " << counted(check.problems.size(), "problem") << '\n';
+    out << "alignd would not start: " << Counted(check.problems.size(), "problem") << '\n';
   } else if (!check.warnings.empty()) {
-    out << "alignd would start, with " << counted(check.warnings.size(), "warning") << '\n';
+    out << "alignd would start, with " << Counted(check.warnings.size(), "warning") << '\n';
   } else {
     out << "alignd would start\n";
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 
+#include "alignd/base/counted.h"
 #include "daemon/command_line.h"
 #include "reconcile/assigned_containers.h"
 
@@ -13,11 +14,9 @@ namespace {
 std::string DescribeMachine(const Machine& machine) {
   uint64_t bytes = 0;
   for (const NumaNode& numa : machine.numa()) bytes += numa.memory_bytes;
-  return std::to_string(machine.cpus().Count()) + " CPUs, " +
-         std::to_string(machine.cores().size()) + " cores, " +
-         std::to_string(machine.sockets().size()) + " sockets, " +
-         std::to_string(machine.numa_count()) + " NUMA nodes, " + std::to_string(bytes >> 20) +
-         " MiB";
+  return Counted(machine.cpus().Count(), "CPU") + ", " + Counted(machine.cores().size(), "core") +
+         ", " + Counted(machine.sockets().size(), "socket") + ", " +
+         Counted(machine.numa_count(), "NUMA node") + ", " + std::to_string(bytes >> 20) + " MiB";
 }
 
 }  // namespace
@@ -38,8 +37,8 @@ std::string DescribeRestored(const admission::NodeState& restored) {
   for (const ContainerKey& key : reconcile::AssignedContainers(restored)) {
     containers += key.container.empty() ? 0 : 1;
   }
-  return std::to_string(admission::PodsIn(restored).size()) + " pods with " +
-         std::to_string(containers) + " containers and " + std::to_string(cpus) + " exclusive CPUs";
+  return Counted(admission::PodsIn(restored).size(), "pod") + " with " +
+         Counted(containers, "container") + " and " + Counted(cpus, "exclusive CPU");
 }
 
 std::string StartLine(const Options& options, const admission::Node& node,

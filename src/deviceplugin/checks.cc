@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 
+#include "alignd/base/counted.h"
 #include "allocation/state_limits.h"
 
 namespace alignd::deviceplugin {
@@ -235,13 +236,13 @@ Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list) {
     place->second = device;
   }
   if (without_id > 0) {
-    checked.complaints.push_back(std::to_string(without_id) +
-                                 " devices without id, which are ignored");
+    checked.complaints.push_back(Counted(without_id, "device") + " without id, which " +
+                                 std::string(IsOrAre(without_id)) + " ignored");
   }
   if (too_long > 0) {
-    checked.complaints.push_back(std::to_string(too_long) + " devices with an id of more than " +
-                                 std::to_string(allocation::kMaxDeviceIdBytes) +
-                                 " bytes, which are ignored; the longest has " +
+    checked.complaints.push_back(Counted(too_long, "device") + " with an id of more than " +
+                                 std::to_string(allocation::kMaxDeviceIdBytes) + " bytes, which " +
+                                 std::string(IsOrAre(too_long)) + " ignored; the longest has " +
                                  std::to_string(longest));
   }
   if (!too_wide.empty()) {
@@ -309,7 +310,7 @@ std::vector<std::string> CheckPreferred(const devicemanager::PreferenceQuery& qu
     complaint = "ids that were not available: " + Some(unavailable);
   } else if (std::ssize(wanted) != query.size) {
     complaint =
-        std::to_string(wanted.size()) + " ids, requested were " + std::to_string(query.size);
+        Counted(wanted.size(), "id") + " in place of the requested " + std::to_string(query.size);
   }
   return {wanted.begin(), wanted.end()};
 }

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "alignd/base/counted.h"
 #include "deviceplugin/checks.h"
 #include "deviceplugin/plugin_endpoint.h"
 #include "deviceplugin/plugin_log.h"
@@ -282,8 +283,8 @@ void PluginRegistry::Announce(const std::string& resource, Entry& entry,
   if (entry.announced == now) return;  // each change of the inventory is written to the disk
   const auto healthy = std::count_if(now.devices.begin(), now.devices.end(),
                                      [](const auto& device) { return device.second.healthy; });
-  LogPluginNews(resource, std::to_string(now.devices.size()) + " devices, " +
-                              std::to_string(healthy) + " healthy");
+  LogPluginNews(resource, Counted(now.devices.size(), "device") + ", " + std::to_string(healthy) +
+                              " healthy");
   entry.announced = now;
   inventory_.SetResource(resource, std::move(now));
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "extender/metrics_text.h"
 #include "sync/mutex.h"
 
@@ -278,7 +279,7 @@ class ClusterFeed::State final : public ObjectSink {
         given_ = given;
       }
       if (std::exchange(had_problem, false)) {
-        spdlog::info("{} nodes are known from the API server", extender_.GetCounts().nodes);
+        spdlog::info("{} known from the API server", Counted(extender_.GetCounts().nodes, "node"));
       }
     }
   }
@@ -302,7 +303,7 @@ class ClusterFeed::State final : public ObjectSink {
       }
     }
     if (logged > kMaxProblemsLogged) {
-      spdlog::warn("NodeNotRead: {} more nodes", logged - kMaxProblemsLogged);
+      spdlog::warn("NodeNotRead: {}", Counted(logged - kMaxProblemsLogged, "more node"));
     }
   }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "alignd/base/counted.h"
 #include "apiserver/api_client.h"
 #include "apiserver/api_credential.h"
 #include "cli/fleet_input.h"
@@ -201,8 +202,8 @@ int main(int argc, char** argv) {
       extender.SetNodes(nodes, as_of);
       const auto problem = extender.Problem();
       if (!problem) {
-        spdlog::info("{} nodes are known, {} pods are on their way", extender.GetCounts().nodes,
-                     extender.GetCounts().kept_pods);
+        spdlog::info("{} known, places kept for {}", Counted(extender.GetCounts().nodes, "node"),
+                     Counted(extender.GetCounts().kept_pods, "pod"));
         LogNodeProblems(extender.NodeProblems(), unusable);
       } else if (problem->Text() != logged) {
         spdlog::error("NodesNotRead: {}; no pod is let through until they can be read",

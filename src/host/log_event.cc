@@ -106,8 +106,10 @@ void LineLimit::ReportAll() {
     }
     if (suppressed == 0) continue;
     LogEvent(kLogSuppressed, spdlog::level::warn, {},
-             std::to_string(suppressed) + " log lines about " + limit->what_ +
-                 " were suppressed: there were too many");
+             std::to_string(suppressed) +
+                 (suppressed == 1 ? " log line about " : " log lines about ") + limit->what_ +
+                 (suppressed == 1 ? " was suppressed: there were too many"
+                                  : " were suppressed: there were too many"));
   }
 }
 

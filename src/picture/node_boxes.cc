@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "alignd/base/counted.h"
 #include "picture/words.h"
 
 namespace alignd::picture {
@@ -147,7 +148,7 @@ class Drawing {
   // "20 CPUs: 8 exclusive, 1 reserved, 11 free".
   std::string CountWords(const CpuSet& cpus) const {
     if (cpus.empty()) return "no CPUs";
-    std::string text = Counted(static_cast<size_t>(cpus.Count()), "CPU");
+    std::string text = Counted(cpus.Count(), "CPU");
     std::map<CpuUse, int> uses;
     for (const int cpu : cpus) ++uses[UseOf(picture_, cpu)];
     if (uses.contains(CpuUse::kUnknown)) return text;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "host/utc_time.h"
 #include "picture/box.h"
 #include "picture/node_boxes.h"
@@ -35,7 +36,7 @@ std::string Summary(const Machine& machine) {
   std::string text = Counted(machine.sockets().size(), "socket") + ", " +
                      Counted(machine.numa().size(), "NUMA node") + ", " +
                      Counted(machine.cores().size(), "core") + ", " +
-                     Counted(static_cast<size_t>(machine.cpus().Count()), "CPU");
+                     Counted(machine.cpus().Count(), "CPU");
   return bytes == 0 ? text : text + ", " + ReadableBytes(bytes) + " of memory";
 }
 

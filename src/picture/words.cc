@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "alignd/base/counted.h"
+
 namespace alignd::picture {
 
 std::string ReadableBytes(uint64_t bytes) {
@@ -22,10 +24,6 @@ std::string ReadableBytes(uint64_t bytes) {
   std::string text = std::to_string(bytes);
   if (tenths != 0) text += "." + std::to_string(tenths);
   return text + " " + std::string(kUnits[unit]);
-}
-
-std::string Counted(size_t count, std::string_view what) {
-  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
 
 std::string CpuWords(const CpuSet& cpus) {
@@ -65,7 +63,7 @@ std::string PciWords(const host::PciDevice& device) {
   if (!device.id.empty()) text += ", " + device.id;
   if (!device.driver.empty()) text += ", driver " + device.driver;
   if (device.virtual_functions > 0) {
-    text += ", " + Counted(static_cast<size_t>(device.virtual_functions), "virtual function");
+    text += ", " + Counted(device.virtual_functions, "virtual function");
   }
   return text + ", " + (device.numa ? NodeWords({*device.numa}) : NodeWords({}));
 }

@@ -1,7 +1,6 @@
 // Facts of a picture as words: for its texts and tool tips.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,9 +12,6 @@ namespace alignd::picture {
 
 // `65.5 GiB`: binary units, one decimal unless it is zero; rounded to the nearest.
 std::string ReadableBytes(uint64_t bytes);
-
-// "1 core", "2 cores".
-std::string Counted(size_t count, std::string_view what);
 
 // "CPU 3", "CPUs 0-3".
 std::string CpuWords(const CpuSet& cpus);

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "host/log_event.h"
 #include "proxy/client_connection.h"
 #include "proxy/connection_limit.h"
@@ -210,9 +211,9 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     static host::LineLimit lines("calls that were ended because they hold too much");
     if (!lines.Allow()) return TrimMemorySoon();
     spdlog::warn(
-        "callers made alignd hold more than {} bytes of calls: ended {} calls of the connections "
+        "callers made alignd hold more than {} bytes of calls: ended {} of the connections "
         "that had the most; find out which program sends them",
-        limit, ended);
+        limit, Counted(ended, "call"));
     TrimMemorySoon();
   }
 

@@ -237,6 +237,8 @@ class Conditions {
   // between them.
   void UpdateBegun(const Subject& container, const std::string& should);
   void UpdateAnswered(const std::string& container_id);
+  // It has not been answered for kAnswersWithin. The report has it by itself; this logs it once.
+  void UpdateIsSilent(const std::string& container_id);
   void UpdateFailed(const Subject& container, const std::string& should, const Error& error);
   // Instead of an update: others, which `why` names, have yet to leave CPUs of the container.
   void UpdateWaits(const Subject& container, const std::string& should, const std::string& why);
@@ -310,6 +312,7 @@ class Conditions {
     Time since;
     Subject container;
     std::string should;
+    std::optional<Condition> logged;  // that the runtime does not answer
   };
   struct Entry {
     Condition condition;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alignd/admission/node_state.h"
+#include "alignd/base/counted.h"
 #include "alignd/checkpoint/mark_annotation.h"
 #include "podsource/cri_sizes.h"
 
@@ -25,10 +26,6 @@ std::string List(const std::vector<std::string>& texts) {
     list += "; and " + std::to_string(texts.size() - kMaxListed) + " more";
   }
   return list;
-}
-
-std::string Count(size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 Subject SubjectOf(const admission::AdoptionNote& note) { return {note.id, note.key, note.pod}; }
@@ -229,7 +226,7 @@ void ContainerAdopter::NoteUncompared() {
   }
   if (uncompared_.empty()) return;
   spdlog::warn("the state files were not compared with the runtime for {}: {}",
-               Count(uncompared_.size(), "container"), List(uncompared_));
+               Counted(uncompared_.size(), "container"), List(uncompared_));
 }
 
 Error ContainerAdopter::Refuse(const std::vector<admission::AdoptionNote>& refuted) {
@@ -303,22 +300,22 @@ void ContainerAdopter::Report(const RuntimeListing& listing, const admission::Ad
                     : Found(findings_, !adopted.empty(), adoption.refuted)) +
       ". " +
       (adopted.empty() ? std::string("No container lacked an assignment that a mark has")
-                       : "The assignments of " + Count(adopted.size(), "container") +
+                       : "The assignments of " + Counted(adopted.size(), "container") +
                              " were rebuilt from the runtime (" + List(adopted) + ")");
   if (!adoption.unknown.empty()) {
-    message += ". What " + Count(adoption.unknown.size(), "container") +
+    message += ". What " + Counted(adoption.unknown.size(), "container") +
                " should have is not known in all: AssignmentUnknown says what";
   }
   if (!uncompared_.empty()) {
     message += ". The state files were not compared with the runtime for " +
-               Count(uncompared_.size(), "container") + " (" + List(uncompared_) + ")";
+               Counted(uncompared_.size(), "container") + " (" + List(uncompared_) + ")";
   }
   std::set<std::string> marked;
   for (const RuntimeListing::Marked& container : listing.marked) marked.insert(container.id);
   const auto unmarked = std::ranges::count_if(
       listing.containers, [&](const auto& container) { return !marked.contains(container.id); });
   if (!findings_.bad.empty() && unmarked > 0) {
-    message += ". " + Count(static_cast<size_t>(unmarked), "container") +
+    message += ". " + Counted(unmarked, "container") +
                " without a mark count as containers of the shared pool: they had no assignment, or "
                "this version of alignd did not create them";
   }

@@ -8,7 +8,6 @@
 
 #include "alignd/admission/assignment.h"
 #include "cgroup/node_list.h"
-#include "cgroup/system_partition.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -20,9 +19,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kUntilApplied{200};
 
 constexpr size_t kMaxQuestions = 8;  // to the runtime, under way at the same time
-
-// For conditions whose end the guard sees itself.
-constexpr std::chrono::hours kUntilItEnds{24 * 365};
 
 std::string Or(const std::string& list, const char* none) { return list.empty() ? none : list; }
 
@@ -42,9 +38,8 @@ bool Matches(const cgroup::Cpuset& now, const Assignment& assignment) {
           now.mems.ToString() == cgroup::NodeList(assignment.memory_nodes));
 }
 
-// Keys of conditions.
+// The key of a condition.
 std::string ConflictOver(const std::string& id) { return "conflict over " + id; }
-std::string CutOf(const std::string& id) { return "narrower cgroup above " + id; }
 
 }  // namespace
 
@@ -142,7 +137,7 @@ void CpusetGuard::Sync() {
     due_.erase(id);
     systemd_.Changed(id);
     conditions_.ConflictingManagerGone(ConflictOver(id));
-    conditions_.ConflictingManagerGone(CutOf(id));
+    CutEnded(id);
   }
   guarded_ = std::move(guarded);
   for (const std::string& uid : conditions_.PodsWithConditions()) {
@@ -252,9 +247,11 @@ void CpusetGuard::Check(const std::string& id) {
   // While an update is under way, the files prove nothing.
   if (!applied || applied->empty() || registry_.AppliedTo(id) != applied) {
     container.suspect = false;
+    FindCauseAbove(id, container, assignment);
     CheckSoon(id, kUntilApplied);
     return;
   }
+  container.look_above.reset();
   assignment.cpuset = *applied;  // the container may get more CPUs later
   if (Matches(*now, assignment)) {
     FoundCorrect(id, container, assignment, *now);
@@ -288,44 +285,6 @@ void CpusetGuard::FoundCorrect(const std::string& id, Guarded& container,
   systemd_.Found(SubjectOf(id, container), *container.path, assignment.cpuset);
   CheckConflictEnded(id, container);
   ReportCut(id, container, assignment, now);
-}
-
-// The kubelet gives the pods of its system partition reserved CPUs. Only containers of the shared
-// pool may be without others, as in cgroup::RequireInParent. Files that cannot be read are found
-// elsewhere.
-bool CpusetGuard::IsCutByPartition(const std::string& path, const Assignment& assignment) const {
-  const bool is_of_pool =
-      assignment.exclusive.empty() && !assignment.shares_pod_cpus && !assignment.share;
-  if (!is_of_pool || !node_.cpu) return false;
-  const Result<std::optional<CpuSet>> cpus = cgroup::ReadPartitionCpus(cgroups_, path);
-  return cpus.ok() && cpus->has_value() && node_.cpu->reserved.Contains(**cpus);
-}
-
-void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const Assignment& assignment,
-                            const cgroup::Cpuset& now) {
-  // The two files are read one after the other: if a write came in between, the second has more.
-  std::string sign;
-  const bool is_cut = !(now.cpus - now.effective_cpus).empty();
-  if (registry_.KernelAllows(id, is_cut && !now.effective_cpus.empty()
-                                     ? std::optional(now.effective_cpus)
-                                     : std::nullopt)) {
-    apply_again_();  // a container may wait for these CPUs
-  }
-  if (is_cut && !IsCutByPartition(*container.path, assignment)) {
-    sign = NameOf(SubjectOf(id, container)) + " has CPUs " + now.cpus.ToString() +
-           ", but may use only " + Or(now.effective_cpus.ToString(), "none of them");
-  }
-  if (sign == container.cut) return;
-  container.cut = sign;
-  if (sign.empty()) {
-    conditions_.ConflictingManagerGone(CutOf(id));
-    return;
-  }
-  conditions_.SawConflictingManager(
-      CutOf(id), sign,
-      "a cgroup above it is narrower or CPUs are offline: widen cpuset.cpus of its parents "
-      "(AllowedCPUs= of their slices)",
-      kUntilItEnds);
 }
 
 void CpusetGuard::FoundWrong(const std::string& id, Guarded& container,

@@ -55,6 +55,8 @@ class CpusetGuard {
     std::chrono::milliseconds backoff{60'000};
     int longest_backoff{4};
     std::chrono::milliseconds ask_again{30'000};  // for a cgroup that the runtime did not report
+    // The cgroups above a container are read this often while its set is not applied.
+    std::chrono::milliseconds look_above{1'000};
     // A wrong cpuset was found: the kernel takes CPUs that go offline out of cgroups of version 1.
     std::function<void()> suspected = {};  // on `io`; may be null
   };
@@ -84,6 +86,9 @@ class CpusetGuard {
   void Look() EXCLUDES(mutex_);
 
  private:
+  // For conditions whose end the guard sees itself.
+  static constexpr std::chrono::hours kUntilItEnds{24 * 365};
+
   struct Drift {
     std::string was;
     Clock::time_point correct_until;
@@ -103,6 +108,9 @@ class CpusetGuard {
     Clock::time_point backoff_until;
     bool kept = false;  // moved by another program, as the registry knows
     std::string cut;    // the reported limit of a cgroup above; empty: none
+    // When the cgroups above are read, if the set is not applied until then. nullopt: it is
+    // applied.
+    std::optional<Clock::time_point> look_above;
   };
 
   // One pass; answers when the next one is due.
@@ -123,10 +131,24 @@ class CpusetGuard {
   void LeaveOn(const std::string& id, Guarded& container, const CpuSet& cpus);
   // The cpuset is correct: the other program may have stopped.
   void CheckConflictEnded(const std::string& id, Guarded& container);
+
+  // --- Cgroups above containers that are narrower: cpuset_limits.cc.
+
   bool IsCutByPartition(const std::string& path, const admission::Assignment& assignment) const;
-  // Reports a cgroup above that is narrower, or that no longer is.
+  // Of a cgroup above that is narrower, as the end of a sentence; empty: there is none.
+  std::string DescribeAbove(const std::string& id, const std::string& path,
+                            const CpuSet& cpus) const;
+  // The container has its set: reports that the kernel lets it use less, or no longer does.
   void ReportCut(const std::string& id, Guarded& container, const admission::Assignment& assignment,
                  const cgroup::Cpuset& now);
+  // The container's set is not applied: reports whether a cgroup above is the cause.
+  void FindCauseAbove(const std::string& id, Guarded& container,
+                      const admission::Assignment& assignment);
+  // `sign`: what is reported from now on; empty: nothing.
+  void SetCut(const std::string& id, Guarded& container, std::string sign);
+  // The container is gone.
+  void CutEnded(const std::string& id);
+
   Subject SubjectOf(const std::string& id, const Guarded& container) const;
   void CheckSoon(const std::string& id, std::chrono::milliseconds pause);
 

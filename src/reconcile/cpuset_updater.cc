@@ -127,6 +127,9 @@ CpusetUpdater::Clock::time_point CpusetUpdater::Run() {
   Update();
   AnswerWaiters();
   const MutexLock lock(mutex_);
+  for (const auto& [id, update] : applying_) {
+    if (checked_ - update.since >= Conditions::kAnswersWithin) conditions_.UpdateIsSilent(id);
+  }
   return NextDue();
 }
 
@@ -147,11 +150,11 @@ CpusetUpdater::Clock::time_point CpusetUpdater::NextDue() const {
     const Clock::time_point slow = *narrowing_ + options_.narrow_patience;
     if (slow > checked_) due = std::min(due, slow);
   }
-  if (more_due_) {
-    for (const auto& [id, update] : applying_) {
-      const Clock::time_point slow = update.since + options_.slow;
-      if (slow > checked_) due = std::min(due, slow);
-    }
+  for (const auto& [id, update] : applying_) {
+    const Clock::time_point slow = update.since + options_.slow;
+    if (more_due_ && slow > checked_) due = std::min(due, slow);
+    const Clock::time_point silent = update.since + Conditions::kAnswersWithin;
+    if (silent > checked_) due = std::min(due, silent);
   }
   return due;
 }
@@ -228,13 +231,15 @@ void CpusetUpdater::Apply(const Change& change, const std::vector<int>& memory_n
   conditions_.UpdateBegun(container, what);
   runtime_.UpdateCpuSet(
       change.id, change.cpuset, memory_nodes,
-      [this, change, container, what](const Result<Done>& result) {
+      [this, change, container, what, began = Clock::now()](const Result<Done>& result) {
         if (result.ok()) {
           LogMove(container, change.now.cpuset, change.cpuset, what);
         } else if (result.error().code != ErrorCode::kNotFound) {
           const MutexLock lock(mutex_);
-          // A first failure may only mean that the container has ended.
-          if (!stopping_ && (failures_.contains(change.id) ||
+          // A first failure may only mean that the container has ended. One that came late is in
+          // the log already.
+          const bool is_late = Clock::now() - began >= Conditions::kAnswersWithin;
+          if (!stopping_ && (is_late || failures_.contains(change.id) ||
                              result.error().code == ErrorCode::kDeadlineExceeded)) {
             conditions_.UpdateFailed(container, what, result.error());
           }

@@ -87,8 +87,10 @@ std::string PodReleaser::TakeName(const std::string& pod_uid) {
   }
   if (!name.empty()) return name;
   const auto decided = allocation_.decisions().Newest(pod_uid, 1);
-  if (decided.empty() || decided[0]->name.empty()) return "";
-  return decided[0]->name_space + "/" + decided[0]->name;
+  if (!decided.empty() && !decided[0]->name.empty()) {
+    return decided[0]->name_space + "/" + decided[0]->name;
+  }
+  return options_.name_before ? options_.name_before(pod_uid) : "";
 }
 
 void PodReleaser::Release(const std::string& pod_uid) {

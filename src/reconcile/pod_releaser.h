@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +25,8 @@ class PodReleaser {
   struct Options {
     ContainerRegistry::Grace grace;           // how long a stopped pod keeps its assignment
     std::chrono::milliseconds again{10'000};  // after a release that did not free everything
+    // "namespace/name" of a pod of before the restart, if it is known; may be null.
+    std::function<std::string(const std::string& pod_uid)> name_before = {};
   };
 
   // All references outlive this object. The callbacks of `allocation` end before it does.

@@ -9,6 +9,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/base/counted.h"
 #include "core/cpumanager/core_use.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -84,8 +85,8 @@ std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& st
   }
   const int64_t needed = CpusTogether(pod);
   if (pod.is_complete ? needed != cpus.Count() : needed > cpus.Count()) {
-    return ObjectToCpus(pod, "the pod requests " + std::to_string(needed) +
-                                 " exclusive CPUs, not " + std::to_string(cpus.Count()));
+    return ObjectToCpus(pod, "the pod requests " + Counted(needed, "exclusive CPU") + ", not " +
+                                 std::to_string(cpus.Count()));
   }
   if (const CpuSet offline = cpus & state.cpu.offline; !offline.empty()) {
     return ObjectToCpus(pod, "CPUs " + offline.ToString() + " are offline");
@@ -195,8 +196,7 @@ CountedCpus ChooseByCounts(const Node& node, const NodeState& state, const Pod& 
       }
       why = "they cannot be chosen: " + more.error().message;
     }
-    counted.objection =
-        ObjectToNode(machine.NumaId(position), std::to_string(count) + " CPUs of ", why);
+    counted.objection = ObjectToNode(machine.NumaId(position), Counted(count, "CPU") + " of ", why);
     return counted;
   }
   return counted;

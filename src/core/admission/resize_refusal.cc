@@ -8,6 +8,7 @@
 
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/base/counted.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/claimed_devices.h"
 #include "core/admission/own_defaults.h"
@@ -17,12 +18,8 @@ namespace {
 
 constexpr std::string_view kNewPod = "delete the pod and create it with the CPUs that it needs";
 
-std::string ExclusiveCpusText(int64_t count) {
-  return std::to_string(count) + (count == 1 ? " exclusive CPU" : " exclusive CPUs");
-}
-
 std::string AskFor(int64_t count) {
-  return "let the container ask for " + ExclusiveCpusText(count);
+  return "let the container ask for " + Counted(count, "exclusive CPU");
 }
 
 // "has 4 exclusive CPUs (1-4; 1-2 since it was created)"
@@ -31,7 +28,7 @@ std::string DescribeOwn(const ResizeQuestion& asked) {
   if (own == nullptr) return "runs in the shared pool";
   const CpuSet& original = asked.state.cpu.OriginalOf(asked.key);
   const bool has_others = original == *own || original.empty();
-  return "has " + ExclusiveCpusText(own->Count()) + " (" + own->ToString() +
+  return "has " + Counted(own->Count(), "exclusive CPU") + " (" + own->ToString() +
          (has_others ? "" : "; " + original.ToString() + " since it was created") + ")";
 }
 
@@ -125,7 +122,7 @@ std::string Capitalized(std::string text) {
 // `has`: what the container has, and why that cannot change.
 Refusal Refuse(const ResizeQuestion& asked, const std::string& has, const std::string& facts,
                std::string remedy) {
-  std::string fault = has + ": asked for " + ExclusiveCpusText(asked.count) + facts;
+  std::string fault = has + ": asked for " + Counted(asked.count, "exclusive CPU") + facts;
   std::string message = "container " + asked.key.container + " of pod " + asked.key.pod_uid + " " +
                         fault + ". Nothing was changed. " + Capitalized(remedy);
   // The reason is that of allocation::kResizeRefused.
@@ -134,7 +131,7 @@ Refusal Refuse(const ResizeQuestion& asked, const std::string& has, const std::s
 
 std::string MultipleOfCores(const ResizeQuestion& asked) {
   return "let the container ask for a multiple of " +
-         ExclusiveCpusText(asked.node.machine.cpus_per_core());
+         Counted(asked.node.machine.cpus_per_core(), "exclusive CPU");
 }
 
 std::string RequiredByPod(const ResizeQuestion& asked, CpuBindPolicy policy) {
@@ -161,11 +158,11 @@ std::string WhatHelps(const ResizeQuestion& asked, const ResizeRemedies& remedie
   const int most = (policy.Managed(asked.node.machine) - policy.reserved).Count();
   if (asked.count > most) {
     return text + (text.empty() ? "" : "or ") + "use a larger node: this one has " +
-           ExclusiveCpusText(most) + " in all";
+           Counted(most, "exclusive CPU") + " in all";
   }
   if (remedies.without_others) text += "end other pods with exclusive CPUs, ";
   return text + (text.empty() ? "" : "or ") + "delete the pod and create it with " +
-         ExclusiveCpusText(asked.count);
+         Counted(asked.count, "exclusive CPU");
 }
 
 }  // namespace
@@ -196,7 +193,7 @@ Refusal RefuseBelowOriginal(const ResizeQuestion& asked) {
       asked, DescribeOwn(asked) + ", and keeps while its pod lives those that it was created with",
       "",
       AskFor(original.Count()) + " or more, or delete the pod and create it with " +
-          ExclusiveCpusText(asked.count));
+          Counted(asked.count, "exclusive CPU"));
 }
 
 Refusal RefuseSplitCores(const ResizeQuestion& asked, const std::string& error) {

@@ -9,6 +9,7 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/admission/resize.h"
+#include "alignd/base/counted.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
@@ -334,11 +335,13 @@ void DescribeSharedNode(const Node& node, const Pod& pod, std::vector<std::strin
 
 void EndSharesWithPolicy(const Node& after, NodeState& next, std::vector<std::string>& notes) {
   if (MayShareNodes(after) || next.cpu.shares.empty()) return;
-  notes.emplace_back(
-      "podPolicies without sharedNUMANode, and no default shared-cpus: " +
-      std::to_string(next.cpu.shares.size()) +
-      " containers of the shared pool, each of which stays on one NUMA node, get the "
-      "CPUs of the whole pool; `alignctl pods` names them");
+  const bool is_one = next.cpu.shares.size() == 1;
+  notes.emplace_back("podPolicies without sharedNUMANode, and no default shared-cpus: " +
+                     Counted(next.cpu.shares.size(), "container") + " of the shared pool, " +
+                     (is_one ? "which stays on one NUMA node, gets"
+                             : "each of which stays on one NUMA node, get") +
+                     " the CPUs of the whole pool; `alignctl pods` names " +
+                     (is_one ? "it" : "them"));
   next.cpu.shares = {};
 }
 
@@ -350,8 +353,8 @@ void AddFaultsOfShares(const Node& before, const NodeState& given, const Node& a
     faults.push_back(
         "containers of the shared pool that stay on NUMA node " + std::to_string(numa.id) +
         " request " + std::to_string(cpumanager::SharesOn(next.cpu, numa.id)) +
-        "m CPU, and the change leaves " + std::to_string(BackingCount(after, next, numa.id)) +
-        " CPUs there for them: delete their pods, or reserve fewer CPUs of this NUMA "
+        "m CPU, and the change leaves " + Counted(BackingCount(after, next, numa.id), "CPU") +
+        " there for them: delete their pods, or reserve fewer CPUs of this NUMA "
         "node");
   }
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "alignd/cpumanager/config_problems.h"
 
 namespace alignd::cpumanager {
@@ -155,9 +156,8 @@ Result<Done> CheckAlignBySocket(const KubeletConfig& config, const Machine& mach
     return InvalidOptions(
         "Align by socket is not compatible with hardware where number of sockets are more than "
         "number of NUMA",
-        "remove align-by-socket: this machine has " + std::to_string(machine.sockets().size()) +
-            " sockets and " + std::to_string(machine.numa_with_cpus().Count()) +
-            " NUMA nodes with CPUs");
+        "remove align-by-socket: this machine has " + Counted(machine.sockets().size(), "socket") +
+            " and " + Counted(machine.numa_with_cpus().Count(), "NUMA node") + " with CPUs");
   }
   return Done{};
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "alignd/cpumanager/cpu_packing.h"
 #include "core/cpumanager/core_sum.h"
 #include "core/cpumanager/core_use.h"
@@ -52,8 +53,8 @@ class NearbyCpus {
   Result<CpuSet> Take(NumaMask first) {
     const std::optional<NumaMask> nodes = ChooseNodes(first);
     if (!nodes && needs_sums_) {
-      return Impossible("no whole cores have " + std::to_string(needed_) +
-                        " CPUs in all, which it needs besides its own");
+      return Impossible("no whole cores have " + Counted(needed_, "CPU") +
+                        " in all, which it needs besides its own");
     }
     if (!nodes) return NotEnoughCpus(needed_, usable_.Count());
     if (needs_sums_) return TakeCoresOfAnySize(*nodes);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "alignd/base/counted.h"
 #include "alignd/placement/node_input.h"
 #include "core/placement/described_devices.h"
 
@@ -155,9 +156,9 @@ Result<Done> CompareDescribed(const std::string& resource, RegisteredDevices dev
       std::ranges::count_if(described, [](const auto& entry) { return entry.second.healthy; }));
   if (!has_ids && count > devices.healthy.size()) {
     input.unlocated_devices[resource] =
-        "the kubelet's checkpoint has " + std::to_string(devices.healthy.size()) +
-        " healthy ones, and " + std::to_string(count) +
-        " are described; which devices are unhealthy is not known; describe the healthy devices "
+        "the kubelet's checkpoint has " + Counted(devices.healthy.size(), "healthy device") +
+        ", and " + std::to_string(count) + " " + std::string(IsOrAre(count)) +
+        " described; which devices are unhealthy is not known; describe the healthy devices "
         "only";
   }
   return CheckDevices(input.description.machine, resource, described);

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "alignd/base/counted.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "core/json/json_view.h"
 #include "core/placement/faults.h"
@@ -116,9 +117,10 @@ void KeepPodsOfNode(const std::string& name, std::vector<PlannedPod>& pods,
     return !pod.node_name.empty() && pod.node_name != name;
   });
   if (others == 0) return;
-  notes.push_back("of the pods that run, " + std::to_string(others) +
-                  " are left out: they are bound to other nodes; " + std::to_string(pods.size()) +
-                  " are on node " + name);
+  notes.push_back("of the pods that run, " + std::to_string(others) + " " +
+                  std::string(IsOrAre(others)) + " left out as pods of other nodes; " +
+                  std::to_string(pods.size()) + " " + std::string(IsOrAre(pods.size())) +
+                  " on node " + name);
 }
 
 Result<Done> KeepOwnPods(FleetNode& node) {

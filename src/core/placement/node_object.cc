@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "alignd/base/counted.h"
 #include "alignd/base/saturating_sum.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/machine/machine.h"
@@ -32,8 +33,8 @@ Result<Done> CompareDevices(const NodeObject& object, const std::string& name,
   if (amount == Quantity(healthy)) return Done{};
   const Quantity* const capacity = Find(object.capacity, name);
   const std::string counts = "Node " + object.name + " has " + amount.ToString() +
-                             " of them allocatable, and " + std::to_string(healthy) +
-                             " healthy ones are described";
+                             " of them allocatable, and " + Counted(healthy, "healthy device") +
+                             " " + std::string(IsOrAre(healthy)) + " described";
   if (amount < Quantity(healthy) && (capacity == nullptr || *capacity == Quantity(all))) {
     input.unlocated_devices[name] =
         counts + "; which devices are unhealthy is not known; describe the healthy devices only";
@@ -177,7 +178,8 @@ Result<Done> CompareMemory(const NodeObject& object, const Machine& machine) {
 Result<Done> CompareAmounts(const NodeObject& object, const Machine& machine) {
   const Quantity* const cpus = Find(object.allocatable, "cpu");
   if (cpus != nullptr && *cpus > Quantity(machine.cpus().Count())) {
-    return OfAnotherMachine(object, cpus->ToString() + " CPUs allocatable, and the machine has " +
+    return OfAnotherMachine(object, cpus->ToString() + (*cpus == Quantity(1) ? " CPU" : " CPUs") +
+                                        " allocatable, and the machine has " +
                                         std::to_string(machine.cpus().Count()));
   }
   for (const auto& [name, amount] : object.allocatable) {
@@ -198,7 +200,8 @@ Result<Done> UseNodeObject(const NodeObject& object, const KubeletConfig& config
   if (cpus != nullptr && *cpus != Quantity(machine.cpus().Count())) {
     return Error{ErrorCode::kInvalidArgument,
                  "Node " + object.name + " has a capacity of " + cpus->ToString() +
-                     " CPUs, and the machine has " + std::to_string(machine.cpus().Count()),
+                     (*cpus == Quantity(1) ? " CPU" : " CPUs") + ", and the machine has " +
+                     std::to_string(machine.cpus().Count()),
                  "give the machine and the Node object of the same node"};
   }
   if (!input.object_view) {

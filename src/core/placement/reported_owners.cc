@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/counted.h"
 #include "core/placement/faults.h"
 
 namespace alignd::placement {
@@ -51,9 +52,10 @@ void TakeUnlistedDevices(const View& owners, Faults& faults, NodeInput& input) {
     const std::optional<int64_t> numa = number("numa");
     if (free == 0) continue;
     if (!numa) {
-      input.unlocated_devices[resource] =
-          std::to_string(free) + " free devices on no NUMA node or on several are not in the " +
-          "description; list all devices in its `devices`";
+      input.unlocated_devices[resource] = Counted(free, "free device") +
+                                          " on no NUMA node or on several " +
+                                          std::string(IsOrAre(free)) + " not in the " +
+                                          "description; list all devices in its `devices`";
       continue;
     }
     auto& devices = input.description.devices[resource];

@@ -185,15 +185,73 @@ TEST_P(DaemonGuard, CgroupAboveThatIsNarrowerIsReported) {
   const std::filesystem::path effective =
       CgroupRoot() / (GetParam() ? "" : "cpuset") / CgroupOf(pinned).substr(1) /
       (GetParam() ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
+  cgroups_.SetParent("/kubepods/podpinned", "1-2");
   std::ofstream(effective) << "1-2\n";
   // A read between the truncation and the write finds an empty file; the sign stays the same.
   EXPECT_TRUE(Eventually([&] {
     const auto signs = ConflictingManagers();
     return signs.size() == 1 &&
-           signs[0].message().find("has CPUs 1-3, but may use only 1-2") != std::string::npos;
+           signs[0].message().find(
+               "has CPUs 1-3, but may use only 1-2, as cgroup "
+               "/kubepods/podpinned may use CPUs 1-2 only") != std::string::npos;
   }));
   std::ofstream(effective) << "1-3\n";
   EXPECT_TRUE(Eventually([&] { return ConflictingManagers().empty(); }));
+}
+
+// The kernel of cgroup v1 refuses a set that a parent does not have, and the runtime only says so.
+TEST_P(DaemonGuard, TheCgroupAboveForWhichAnUpdateFailsIsNamed) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  ASSERT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
+  cgroups_.SetParent("/kubepods", "0-27");
+  cgroups_.SetParent("/kubepods/burstable", "0,4-27");
+  cgroups_.SetParent("/kubepods/burstable/podshared", "0,4-27");
+  runtime_->SetFailure("UpdateContainerResources",
+                       {grpc::StatusCode::UNKNOWN, "permission denied"});
+  ASSERT_TRUE(StopSandbox(pinned.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(pinned.sandbox).ok());
+  ASSERT_TRUE(Eventually([&] { return !ConflictingManagers().empty(); }));
+  const std::vector<Condition> signs = ConflictingManagers();
+  ASSERT_EQ(signs.size(), 1U);
+  EXPECT_EQ(signs[0].message(),
+            "container app of pod default/pod-shared is to have CPUs 0-27, but cgroup "
+            "/kubepods/burstable may use CPUs 0,4-27 only");
+  EXPECT_NE(signs[0].remedy().find("widen cpuset.cpus of its parents"), std::string::npos);
+  ASSERT_TRUE(Eventually([&] { return !Reported(ConditionType::kCpusetUpdateFailed).empty(); }));
+  const Condition failed = Reported(ConditionType::kCpusetUpdateFailed)[0];
+  EXPECT_NE(failed.message().find("permission denied"), std::string::npos) << failed.message();
+  EXPECT_TRUE(failed.remedy().starts_with("if ConflictingCPUManager names a cgroup above"))
+      << failed.remedy();
+  // The next cgroup is named once this one is wide.
+  cgroups_.SetParent("/kubepods/burstable", "0-27");
+  EXPECT_TRUE(Eventually([&] {
+    const auto now = ConflictingManagers();
+    return now.size() == 1 && now[0].message().ends_with(
+                                  "cgroup /kubepods/burstable/podshared may use CPUs 0,4-27 only");
+  }));
+  cgroups_.SetParent("/kubepods/burstable/podshared", "0-27");
+  EXPECT_TRUE(Eventually([&] { return ConflictingManagers().empty(); }));
+  EXPECT_FALSE(Reported(ConditionType::kCpusetUpdateFailed).empty());
+  runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
+  EXPECT_TRUE(Eventually([&] { return Reported(ConditionType::kCpusetUpdateFailed).empty(); }));
+  EXPECT_TRUE(ConflictingManagers().empty());
+}
+
+// It is another cause.
+TEST_P(DaemonGuard, AnUpdateThatFailsBelowWideCgroupsIsNoConflict) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  cgroups_.SetParent("/kubepods/burstable/podshared", "0-27");
+  runtime_->SetFailure("UpdateContainerResources", {grpc::StatusCode::UNKNOWN, "out of order"});
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  ASSERT_TRUE(Create(Run(pod), pod, Pinned(3)).status.ok());
+  EXPECT_TRUE(Eventually([&] {
+    const auto failed = Reported(ConditionType::kCpusetUpdateFailed);
+    return !failed.empty() && failed[0].times() > 1;
+  }));
+  EXPECT_TRUE(ConflictingManagers().empty());
 }
 
 TEST_P(DaemonGuard, QuotaOfAPodWithExclusiveCpusIsLifted) {

@@ -2,20 +2,18 @@
 // it knows what runs.
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <future>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "control/control_client.h"
 #include "daemon_fixture.h"
+#include "edge/logged.h"
 #include "edge/status_conditions.h"
 #include "podresources/v1/podresources.grpc.pb.h"
 
@@ -210,17 +208,14 @@ TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
 TEST_F(DaemonHungRuntime, AStopDuringAListingIsNotLoggedAsAnOutage) {
   StartRuntime();
   SlowListings(seconds(600));
-  std::ostringstream log;
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  testing::Logged logged;
   for (size_t i = 1; i <= 10; ++i) {  // the answer of the cancelled call may come too late to count
     StartDaemon();
     EXPECT_TRUE(Eventually([&] { return runtime_->Requests("Version").size() >= i; }));
     StopDaemon();
   }
-  spdlog::set_default_logger(before);
-  EXPECT_EQ(log.str().find("RuntimeUnavailable"), std::string::npos) << log.str();
+  const std::string log = logged.Take();
+  EXPECT_EQ(log.find("RuntimeUnavailable"), std::string::npos) << log;
 }
 
 class PodResourcesOfAHungRuntime : public DaemonHungRuntime {

@@ -1,6 +1,7 @@
 // alignd as a process: its signals, the modes of what it makes, and its log.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -13,6 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "cli/status_command.h"
+#include "edge/run_alignctl.h"
+#include "edge/status_conditions.h"
 #include "edge/thread_names.h"
 #include "edge/unix_socket.h"
 #include "host/descriptor.h"
@@ -155,6 +159,91 @@ TEST_F(DaemonProcess, BytesOfAPeerThatBreaksHttpAreNotInTheLog) {
   EXPECT_EQ(log.find("2Jbad"), std::string::npos) << log;
   EXPECT_EQ(log.find('\x1b'), std::string::npos) << log;
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+}
+
+// A disk that is full: the lock of the state directory still takes a process id, and no state file
+// can be written. The log goes through a process without the limit.
+TEST_F(DaemonProcess, AStartOnAFullDiskSaysSoAtOnce) {
+  StartRuntime();
+  StartProcess();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+  const std::string state = State();
+  const std::string pipe = (tree_.root() / "log.pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  LaunchAlignd(DaemonOptions(), {"sh", "-c",
+                                 "cat '" + pipe + "' & exec prlimit --fsize=16: \"$0\" \"$@\" >'" +
+                                     pipe + "' 2>&1"});
+  ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
+  const std::string socket = DaemonOptions().ControlSocket();
+  const auto conditions = [&] {
+    return testing::ConditionsOf(socket, reconcile::ConditionType::kStateNotWritable);
+  };
+  const auto status = [&] {
+    return testing::RunAlignctl({cli::AddStatusCommand}, {"status", "--socket", socket});
+  };
+  const std::vector<control::v1::Condition> found = conditions();
+  ASSERT_EQ(found.size(), 1U) << alignd_->Log();
+  EXPECT_NE(found[0].message().find("cpu_manager_state"), std::string::npos) << found[0].message();
+  EXPECT_NE(found[0].message().find("File too large"), std::string::npos) << found[0].message();
+  EXPECT_EQ(status().status, cli::kFailure);
+  EXPECT_TRUE(alignd_->WaitForLog("StateNotWritable")) << alignd_->Log();
+  EXPECT_EQ(State(), state);
+  // Space is free again: without a pod, a reconcile finds out.
+  rlimit limit{};
+  ASSERT_EQ(prlimit(alignd_->pid(), RLIMIT_FSIZE, nullptr, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(prlimit(alignd_->pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
+  EXPECT_TRUE(Eventually([&] { return conditions().empty(); }));
+  EXPECT_EQ(status().status, cli::kSuccess) << status().out;
+  EXPECT_TRUE(alignd_->WaitForLog("StateNotWritable resolved")) << alignd_->Log();
+  EXPECT_EQ(State(), state);
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+}
+
+TEST_F(DaemonProcess, APodThatTheRuntimeLostWhileAligndWasDownIsNamed) {
+  StartRuntime();
+  StartProcess();
+  const Running removed = RunOne(PodConfig("goes"), Pinned(2));
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+  client_ = *simulator::Dial(RuntimeEndpoint());
+  ASSERT_TRUE(StopSandbox(removed.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(removed.sandbox).ok());
+  StartProcess();
+  EXPECT_TRUE(alignd_->WaitForLog("pod default/pod-goes (goes) has ended: its CPUs, "))
+      << alignd_->Log();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+}
+
+// Both in the status and in the log, also if it succeeds in the end.
+TEST_F(DaemonProcess, AnUpdateThatHangsIsLoggedOnceAndWhenItIsDone) {
+  StartRuntime();
+  StartProcess();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  runtime_->SetDelay("UpdateContainerResources", seconds(6), shared.container);
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  const auto created = Create(Run(pod), pod, Pinned(3));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  const std::string hangs =
+      "CpusetUpdateFailed: container app of pod default/pod-shared: not moved to CPUs 0,4-27: the "
+      "runtime has not answered for 3 s; ";
+  ASSERT_TRUE(alignd_->WaitForLog(hangs)) << alignd_->Log();
+  const auto status = [this] {
+    return testing::RunAlignctl({cli::AddStatusCommand},
+                                {"status", "--socket", DaemonOptions().ControlSocket()});
+  };
+  const testing::Printed during = status();
+  EXPECT_EQ(during.status, cli::kFailure) << during.out;
+  EXPECT_NE(during.out.find("CpusetUpdateFailed"), std::string::npos) << during.out;
+  EXPECT_EQ(alignd_->Log().find("resolved"), std::string::npos) << alignd_->Log();
+  ASSERT_TRUE(
+      alignd_->WaitForLog("CpusetUpdateFailed resolved. It was: container app of pod "
+                          "default/pod-shared: not moved to CPUs 0,4-27: the runtime"))
+      << alignd_->Log();
+  EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
+  EXPECT_EQ(status().status, cli::kSuccess) << status().out;
+  const std::string log = alignd_->Log();
+  EXPECT_EQ(log.find("CpusetUpdateFailed:"), log.rfind("CpusetUpdateFailed:")) << log;
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << log;
 }
 
 // With cgroup v2, a runtime needs an inotify instance for each container; a user has 128 by

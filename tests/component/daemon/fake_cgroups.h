@@ -52,6 +52,13 @@ class FakeCgroups {
           Effective(cpus) + "\n");
     Write(directory / "cpuset.cpus", cpus + "\n");
   }
+  // A cgroup above containers, with these CPUs. Does not change what the containers may use.
+  void SetParent(const std::string& cgroup, const std::string& cpus) const {
+    std::filesystem::create_directories(Cpuset(cgroup));
+    SetCpus(cgroup, cpus);
+    Write(Cpuset(cgroup) / "cpuset.mems", "0-1\n");
+    Write(Cpuset(cgroup) / (unified_ ? "cpuset.mems.effective" : "cpuset.effective_mems"), "0-1\n");
+  }
   // The cgroups above the containers have these CPUs from now on. Ends Follow.
   void SetParents(const std::string& cpus, const std::string& cgroup) {
     {

@@ -10,6 +10,10 @@
 #include <vector>
 
 #include "alignd/checkpoint/mark_annotation.h"
+#include "cli/status_command.h"
+#include "edge/logged.h"
+#include "edge/run_alignctl.h"
+#include "edge/status_conditions.h"
 #include "future_fields.h"
 #include "raw_runtime_fixture.h"
 
@@ -259,6 +263,64 @@ TEST_F(BesideRawRuntime, StreamsOfListsPassMessageByMessage) {
       EXPECT_EQ(call.Finish().error_message(), request.empty() ? "" : "no such filter") << name;
     }
   }
+}
+
+class BesideCrio : public BesideRawRuntime {
+ protected:
+  Options DaemonOptions() const override {
+    Options options = BesideRawRuntime::DaemonOptions();
+    options.listen = (tree_.root() / socket_).string();
+    return options;
+  }
+  std::vector<control::v1::Condition> Changed() const {
+    return testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                 reconcile::ConditionType::kStatsProviderChanged);
+  }
+  int Status() const {
+    return testing::RunAlignctl({cli::AddStatusCommand},
+                                {"status", "--socket", DaemonOptions().ControlSocket()})
+        .status;
+  }
+
+  std::string socket_ = "run/alignd/alignd.sock";
+};
+
+// The kubelet recognises CRI-O by the end of its endpoint.
+TEST_F(BesideCrio, ASocketThatIsNotNamedAsOfCrioIsReportedUntilItIs) {
+  testing::Logged logged;
+  std::atomic<int> listings = 0;
+  const auto version = [](const std::string&, std::string& answer) {
+    v1::VersionResponse response;
+    response.set_runtime_name("cri-o");
+    answer = response.SerializeAsString();
+    return grpc::Status::OK;
+  };
+  const auto list = [&](const std::string&, std::string&) {
+    ++listings;
+    return grpc::Status::OK;
+  };
+  StartBeside({{"/runtime.v1.RuntimeService/Version", Answering(version)},
+               {"/runtime.v1.RuntimeService/ListContainers", Answering(list)}});
+  ASSERT_TRUE(Eventually([&] { return !Changed().empty(); }));
+  const control::v1::Condition changed = Changed()[0];
+  EXPECT_NE(changed.message().find("alignd's socket is " + DaemonOptions().listen + ": "),
+            std::string::npos)
+      << changed.message();
+  EXPECT_NE(changed.remedy().find("run/crio/crio.sock"), std::string::npos) << changed.remedy();
+  EXPECT_EQ(Status(), cli::kFailure);
+  EXPECT_NE(logged.Take().find("warning StatsProviderChanged: the runtime is CRI-O, but "),
+            std::string::npos);
+
+  StopDaemon();
+  socket_ = "run/crio/crio.sock";
+  listings = 0;
+  StartDaemon();
+  ASSERT_TRUE(Eventually([&] { return listings >= 2; }));  // the first one has been looked at
+  EXPECT_TRUE(Changed().empty());
+  EXPECT_EQ(Status(), cli::kSuccess);
+  StopDaemon();
+  const std::string log = logged.Take();
+  EXPECT_EQ(log.find("StatsProviderChanged"), std::string::npos) << log;
 }
 
 }  // namespace

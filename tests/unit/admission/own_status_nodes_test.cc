@@ -180,7 +180,8 @@ TEST_F(OwnStatusTest, DecidedNumbersOfCpusAreKeptOrRefused) {
            R"("}},{"node":1,"resources":{"cpu":")" + one + R"("}}]})";
   };
   const auto not_whole = [](const std::string& count) {
-    return "the scheduler decided " + count + " CPUs of NUMA node 0" + kStatusText +
+    return "the scheduler decided " + count + (count == "1" ? " CPU" : " CPUs") +
+           " of NUMA node 0" + kStatusText +
            ", and they cannot be chosen: SMT Alignment Error: requested " + count +
            " cpus not multiple cpus per core = 2";
   };

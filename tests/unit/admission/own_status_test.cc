@@ -172,7 +172,7 @@ TEST_F(OwnStatusTest, WhatOneContainerHasAlreadyCounts) {
   EXPECT_EQ(CpusOf(node_, state, decided(counts("2", "2"))), "6-9");
   EXPECT_EQ(CpusOf(node_, state, decided(counts("3", "1"))), "1,6-8");
   EXPECT_EQ(CpusOf(node_, state, decided(counts("1", "3"))),
-            std::string("the scheduler decided 1 CPUs of NUMA node 0") + kStatusText +
+            std::string("the scheduler decided 1 CPU of NUMA node 0") + kStatusText +
                 ", and containers of the pod have CPUs 6-7");
 }
 

@@ -48,7 +48,7 @@ TEST_F(HoldersTest, NamesThePodThatHasTheKubeletsDevice) {
   request_.kubelet_allocated = {{"app", {{kGpu, {"gpu1"}}}}};
   EXPECT_EQ(DescribeHolders(node_, state_, request_, nullptr),
             ". Still assigned: pod default/beside-pod (beside): container app has example.com/gpu "
-            "gpu1. Wait until these pods end, or delete them");
+            "gpu1. Wait until this pod ends, or delete it");
 }
 
 TEST_F(HoldersTest, NamesNoPodThatRunsOrHasNothingOfIt) {
@@ -68,8 +68,9 @@ TEST_F(HoldersTest, NamesAllPodsThatHaveAResourceThatIsShort) {
     return DescribeHolders(node_, state_, request_, &lacking);
   };
   const std::string remedy =
-      ". Wait until these pods end, or delete them. To see which of them must end, run \"alignctl "
-      "why-not default/new\"";
+      ". Wait until this pod ends, or delete it. To see whether it must end, run \"alignctl "
+      "why-not "
+      "default/new\"";
   EXPECT_EQ(naming({"cpu"}),
             ". Still assigned: pod default/old-pod (old): container app has CPUs 2-3" + remedy);
   EXPECT_EQ(naming({"memory"}),
@@ -79,8 +80,8 @@ TEST_F(HoldersTest, NamesAllPodsThatHaveAResourceThatIsShort) {
   EXPECT_EQ(naming({"cpu", kGpu}),
             ". Still assigned: pod default/old-pod (old): container app has CPUs 2-3, container "
             "app has example.com/gpu gpu0; pod default/beside-pod (beside): container app has "
-            "example.com/gpu gpu1" +
-                remedy);
+            "example.com/gpu gpu1. Wait until these pods end, or delete them. To see which of "
+            "them must end, run \"alignctl why-not default/new\"");
   EXPECT_EQ(naming({}), "");
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "edge/fake_tree.h"
@@ -140,6 +141,37 @@ TEST_P(ParentCpusetTest, UnreadableCpusetIsAnError) {
   const Result<Done> required = Require("0");
   ASSERT_FALSE(required.ok());
   EXPECT_EQ(required.error().code, ErrorCode::kCorrupt);
+}
+
+// What the runtime cannot give a container that runs.
+TEST_P(ParentCpusetTest, TheHighestNarrowerCgroupAboveIsFound) {
+  const auto above = [this](const char* cpus, const std::string& path = "/kubepods/podu1/c1") {
+    const auto found = FindNarrowerAbove(CgroupTree(tree_.root()), path, *CpuSet::Parse(cpus));
+    EXPECT_TRUE(found.ok()) << found.error().Text();
+    return found.ok() ? *found : std::nullopt;
+  };
+  const auto narrow = [](const std::string& path, const char* cpus) {
+    return std::optional(NarrowCgroup{path, *CpuSet::Parse(cpus)});
+  };
+  Fill("kubepods/podu1/c1", "0");  // its own set is not above it
+  EXPECT_EQ(above("0-5"), std::nullopt);
+  EXPECT_EQ(above("5-6"), narrow("/kubepods", "0-5"));
+  Fill("kubepods/podu1", "0-3");
+  EXPECT_EQ(above("0-3"), std::nullopt);
+  EXPECT_EQ(above("3-4"), narrow("/kubepods/podu1", "0-3"));
+  EXPECT_EQ(above("3-6"), narrow("/kubepods", "0-5"));
+  EXPECT_EQ(above("3-6", "/kubepods"), std::nullopt);
+  EXPECT_EQ(above("0-63", "/machine/podu1/c1"), std::nullopt);  // without a cpuset
+  // The runtime of version 1 fills it; in version 2, all its CPUs belong to partitions below it.
+  Fill("kubepods/podu1", "");
+  EXPECT_EQ(above("3-4"), GetParam() ? narrow("/kubepods/podu1", "") : std::nullopt);
+}
+
+TEST_P(ParentCpusetTest, ACgroupAboveThatCannotBeReadIsAnError) {
+  Fill("kubepods", "none");
+  const auto found = FindNarrowerAbove(CgroupTree(tree_.root()), "/kubepods/podu1/c1", {1});
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().code, ErrorCode::kCorrupt);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_F(StartCheckTest, ShowsWhatWouldApply) {
         "topology manager: restricted, scope container, as kubelet 1.37\n",
         "NUMA node 0: CPUs 0-1, reserved 0; memory 1024 MiB, allocatable memory 924 MiB\n",
         "NUMA node 1: CPUs 2-3, reserved none; memory 1024 MiB, allocatable memory 1024 MiB\n",
-        "0 pods with 0 containers and 0 exclusive CPUs are carried over\n",
+        "a start carries over 0 pods with 0 containers and 0 exclusive CPUs\n",
         "reservedSystemCPUs = \"0\" (file)\n", "(--listen)\n", "alignd would start\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
   }
@@ -136,7 +136,7 @@ TEST_F(StartCheckTest, SaysWhatIsCarriedOver) {
   SaveState();
   const StartCheck check = Check();
   EXPECT_EQ(check.ExitStatus(), 0) << TextOf(check);
-  EXPECT_NE(TextOf(check).find("1 pods with 1 containers and 1 exclusive CPUs are carried over"),
+  EXPECT_NE(TextOf(check).find("a start carries over 1 pod with 1 container and 1 exclusive CPU\n"),
             std::string::npos)
       << TextOf(check);
 }

@@ -177,7 +177,7 @@ TEST(DeviceLists, AreMendedWithComplaints) {
   ASSERT_TRUE(checked.ok()) << checked.error().message;
   const DeviceList expected{
       .devices = {{"nowhere", {true, {-1}}}, {"odd", {false, {}}}, {"twice", {false, {1}}}},
-      .complaints = {"1 devices without id, which are ignored",
+      .complaints = {"1 device without id, which is ignored",
                      "the same id more than once, the last one is used: \"twice\"",
                      "health neither Healthy nor Unhealthy, treated as unhealthy: \"odd\"",
                      "a negative NUMA node, these devices cannot be aligned: \"nowhere\""}};
@@ -301,10 +301,10 @@ TEST(Preferences, KeepWhatIsAvailable) {
     std::string complaint;
   } kCases[] = {
       {"right", 2, {"c", "a"}, {"a", "c"}, ""},
-      {"nothing", 1, {}, {}, "0 ids, requested were 1"},
-      {"too few", 2, {"b"}, {"b"}, "1 ids, requested were 2"},
-      {"one twice", 2, {"b", "b"}, {"b"}, "1 ids, requested were 2"},
-      {"too many", 1, {"a", "b"}, {"a", "b"}, "2 ids, requested were 1"},
+      {"nothing", 1, {}, {}, "0 ids in place of the requested 1"},
+      {"too few", 2, {"b"}, {"b"}, "1 id in place of the requested 2"},
+      {"one twice", 2, {"b", "b"}, {"b"}, "1 id in place of the requested 2"},
+      {"too many", 1, {"a", "b"}, {"a", "b"}, "2 ids in place of the requested 1"},
       {"not available", 2, {"a", "x"}, {"a"}, "ids that were not available: \"x\""},
   };
   for (const auto& c : kCases) {

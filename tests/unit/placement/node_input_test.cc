@@ -162,9 +162,10 @@ TEST(NodeInput, TakesNoDeviceForHealthyThatIsNotRegistered) {
     return checkpoint;
   };
   EXPECT_TRUE(with("a.com/x=2@0", registering({"r", "s"})).unlocated_devices.empty());
-  EXPECT_EQ(with("a.com/x=3@0", registering({"r", "s"})).unlocated_devices.at("a.com/x"),
-            "the kubelet's checkpoint has 2 healthy ones, and 3 are described; which devices are "
-            "unhealthy is not known; describe the healthy devices only");
+  EXPECT_EQ(
+      with("a.com/x=3@0", registering({"r", "s"})).unlocated_devices.at("a.com/x"),
+      "the kubelet's checkpoint has 2 healthy devices, and 3 are described; which devices are "
+      "unhealthy is not known; describe the healthy devices only");
   for (const auto& checkpoint : {registering({}), checkpoint::DeviceCheckpoint{}}) {
     EXPECT_TRUE(with("a.com/x=1@0", checkpoint).unlocated_devices.contains("a.com/x"));
   }

@@ -256,7 +256,7 @@ TEST(PlannedNode, ComparesTheDevicesOfTheNodeObject) {
   input.object->allocatable["nvidia.com/gpu"] = Quantity(1);
   EXPECT_EQ(TextOf(MakePlanned(input).Place(pod)),
             "undecided by scheduler: nvidia.com/gpu: Node worker has 1 of them allocatable, and 2 "
-            "healthy ones are described; which devices are unhealthy is not known; describe the "
+            "healthy devices are described; which devices are unhealthy is not known; describe the "
             "healthy devices only");
   input.object->capacity["nvidia.com/gpu"] = Quantity(1);
   EXPECT_FALSE(PlannedNode::Make(input, PlanConfig(), 110, {}).ok());
@@ -265,7 +265,7 @@ TEST(PlannedNode, ComparesTheDevicesOfTheNodeObject) {
   const Result<PlannedNode> more = PlannedNode::Make(input, PlanConfig(), 110, {});
   ASSERT_FALSE(more.ok());
   EXPECT_EQ(more.error().message,
-            "nvidia.com/gpu: Node worker has 3 of them allocatable, and 2 healthy ones are "
+            "nvidia.com/gpu: Node worker has 3 of them allocatable, and 2 healthy devices are "
             "described");
 }
 

@@ -148,6 +148,47 @@ TEST(Conditions, UpdateWithoutAnAnswerIsReportedAfterSomeSeconds) {
   EXPECT_TRUE(conditions.Report(now + seconds(7)).empty());
 }
 
+TEST(Conditions, AnUpdateWithoutAnAnswerIsLoggedOnceAndWhenItIsAnswered) {
+  Logged logged;
+  Conditions conditions;
+  conditions.UpdateIsSilent("c1");  // none has begun
+  EXPECT_EQ(logged.Take(), "");
+  conditions.UpdateBegun(kApp, "CPUs 1-3");
+  conditions.UpdateIsSilent("c1");
+  const std::string line = logged.Take();
+  EXPECT_TRUE(
+      line.starts_with("warning CpusetUpdateFailed: container app of pod default/web: not "
+                       "moved to CPUs 1-3: the runtime has not answered for 3 s; "))
+      << line;
+  conditions.UpdateIsSilent("c1");
+  EXPECT_EQ(logged.Take(), "");
+  EXPECT_EQ(Only(conditions.Report(system_clock::now() + seconds(7))).times, 0U);  // none failed
+  conditions.UpdateAnswered("c1");
+  EXPECT_EQ(logged.Take(),
+            "info CpusetUpdateFailed resolved. It was: container app of pod default/web: not moved "
+            "to CPUs 1-3: the runtime has not answered for 3 s\n");
+  conditions.UpdateAnswered("c1");
+  EXPECT_EQ(logged.Take(), "");
+}
+
+TEST(Conditions, AnUpdateThatHangsAndFailsIsNotResolvedUntilOneSucceeds) {
+  Logged logged;
+  Conditions conditions;
+  conditions.UpdateBegun(kApp, "CPUs 1-3");
+  conditions.UpdateIsSilent("c1");
+  logged.Take();
+  conditions.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "out of order"});
+  EXPECT_NE(logged.Take().find("not moved to CPUs 1-3: out of order"), std::string::npos);
+  conditions.UpdateAnswered("c1");
+  EXPECT_EQ(logged.Take(), "");
+  conditions.UpdateBegun(kApp, "CPUs 1-3");
+  conditions.UpdateIsSilent("c1");  // the log has the failure
+  conditions.UpdateAnswered("c1");
+  EXPECT_EQ(logged.Take(), "");
+  conditions.UpdateSettled("c1");
+  EXPECT_TRUE(logged.Take().starts_with("info CpusetUpdateFailed resolved. "));
+}
+
 TEST(Conditions, UpdateThatFailedAndNowHangsIsReportedOnceWithBoth) {
   Conditions conditions;
   conditions.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "out of order"});
@@ -167,9 +208,10 @@ TEST(Conditions, FailedUpdateIsLoggedAgainWhenItsErrorChangesAndWhenItIsSettled)
   const Error error{ErrorCode::kInternal, "out of order"};
   for (int i = 0; i < 3; ++i) conditions.UpdateFailed(kApp, "CPUs 1-3", error);
   const std::string line = logged.Take();
-  EXPECT_TRUE(
-      line.starts_with("warning CpusetUpdateFailed: container app of pod default/web: not "
-                       "moved to CPUs 1-3: out of order; see in the runtime's log"))
+  EXPECT_TRUE(line.starts_with(
+      "warning CpusetUpdateFailed: container app of pod default/web: not "
+      "moved to CPUs 1-3: out of order; if ConflictingCPUManager names a cgroup "
+      "above the container, widen that cgroup; otherwise see in the runtime's log"))
       << line;
   EXPECT_EQ(std::ranges::count(line, '\n'), 1);
   conditions.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "busy"});

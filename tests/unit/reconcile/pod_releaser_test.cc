@@ -79,5 +79,31 @@ TEST(PodReleaser, NamesThePodAfterItsSandboxIsRemoved) {
   EXPECT_NE(text.find("pod ns/train (ended) has ended: "), std::string::npos) << text;
 }
 
+// After a restart of alignd, the runtime may have lost the pod meanwhile.
+TEST(PodReleaser, NamesAPodThatOnlyTheDecisionsOfBeforeTheRestartKnow) {
+  testing::AllocationNode node;
+  node.Up();
+  for (const char* const uid : {"known", "unknown"}) {
+    ASSERT_TRUE(std::holds_alternative<allocation::Allocated>(node.Admit(testing::AppPod(uid, 1))));
+  }
+  node.Down();
+  node.Up();
+  const ContainerRegistry registry;
+  TaskQueue background("background");
+  Logged logged;
+  PodReleaser releaser(background, *node.manager, registry,
+                       {.grace = {}, .name_before = [](const std::string& uid) {
+                          return uid == "known" ? std::string("ns/train") : std::string();
+                        }});
+  releaser.Release("known");
+  releaser.Release("unknown");
+  node.Settle();
+  releaser.Stop();
+  node.Down();
+  const std::string text = logged.Take();
+  EXPECT_NE(text.find("pod ns/train (known) has ended: "), std::string::npos) << text;
+  EXPECT_NE(text.find("pod unknown has ended: "), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace alignd::reconcile
