@@ -153,7 +153,8 @@ void AllocationManager::CancelResize(const std::string& pod_uid, const Error& wh
   ledger_.GiveBack(pod_uid);
   const std::vector<Caller> behind = std::exchange(resize->second.behind, {});
   FinishResize(pod_uid, Error{ErrorCode::kUnavailable,
-                              "pod " + pod_uid + " was released while it was being resized",
+                              "pod " + NameOrUid(resize->second.pod) +
+                                  " was released while its assignment was being changed",
                               "create the pod's sandbox again"});
   for (const Caller& caller : behind) caller.done(why);
 }

@@ -1,6 +1,7 @@
 #include "allocation/pod_notes.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "alignd/admission/pod_level.h"
@@ -18,7 +19,15 @@ bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& ot
          });
 }
 
-void PodNotes::SawPod(const Pod& pod) {
+void PodNotes::SawPod(const Pod& seen) {
+  Pod pod = seen;
+  for (Container& container : pod.containers) {
+    if (container.kind == ContainerKind::kSidecar) sidecars_.insert({pod.uid, container.name});
+    const bool is_sidecar = sidecars_.contains({pod.uid, container.name});
+    if (is_sidecar && container.kind == ContainerKind::kInit) {
+      container.kind = ContainerKind::kSidecar;
+    }
+  }
   {
     const MutexLock lock(mutex_);
     std::set<std::string>& names = init_[pod.uid];
@@ -30,7 +39,8 @@ void PodNotes::SawPod(const Pod& pod) {
     if (names.empty()) init_.erase(pod.uid);
   }
   if (std::ranges::count(pod.containers, ContainerKind::kInit, &Container::kind) == 0) return;
-  with_init_[pod.uid] = pod;
+  const std::string uid = pod.uid;
+  with_init_[uid] = std::move(pod);
 }
 
 const Pod* PodNotes::WithInit(const std::string& pod_uid) const {
@@ -97,6 +107,7 @@ void PodNotes::DropReleased(const std::string& pod_uid, const cpumanager::CpuSta
 void PodNotes::Forget(const std::string& pod_uid) {
   for (const ContainerKey& key : AdmittedOf(pod_uid)) admitted_.erase(key);
   with_init_.erase(pod_uid);
+  std::erase_if(sidecars_, [&](const ContainerKey& key) { return key.pod_uid == pod_uid; });
   const MutexLock lock(mutex_);
   init_.erase(pod_uid);
   keeps_quota_.erase(pod_uid);
@@ -107,6 +118,7 @@ void PodNotes::Forget(const std::string& pod_uid) {
 void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {
   for (const ContainerKey& key : admitted_) pod_uids.insert(key.pod_uid);
   for (const auto& [uid, pod] : with_init_) pod_uids.insert(uid);
+  for (const ContainerKey& key : sidecars_) pod_uids.insert(key.pod_uid);
   const MutexLock lock(mutex_);
   for (const auto& [uid, keeps] : keeps_quota_) pod_uids.insert(uid);
   for (const auto& [uid, has] : has_pod_level_) pod_uids.insert(uid);

@@ -87,9 +87,8 @@ Refusal RefusedFirstCpus(const std::string& pod, const std::string& container, i
 Refusal RefusedEphemeral(const std::string& pod, const std::string& container, int64_t millis) {
   return RefusedResize(
       pod, container,
-      "has no CPU request and no limits, as an ephemeral container (`kubectl debug`), which runs "
-      "in "
-      "the shared pool. The update requests " +
+      "has no CPU request and no limits, as an ephemeral container (`kubectl debug`), which "
+      "runs in the shared pool. The update requests " +
           CpusText(millis) + ", which are exclusive in a Guaranteed pod",
       "request a number of CPUs that is not whole, such as " + CpusText(millis - 100));
 }

@@ -247,12 +247,17 @@ class UpdateContainerResources final : public WaitingCall {
       return Refuse(allocation::RefusedFirstCpus(PodName(), key_.container, millis_), decide);
     }
     if (!SaysAllSizes(request_.linux())) return RefuseIncompleteSizes({}, decide);
-    RequirePartitionHasCpus(context_, cgroup_parent_, **std::move(known),
-                            Next(&UpdateContainerResources::FirstCpusAreThere, decide));
+    FindPartitionLack(context_, cgroup_parent_, pod, {key_.container},
+                      Next(&UpdateContainerResources::FirstCpusAreThere, decide));
   }
 
-  void FirstCpusAreThere(Result<podsource::PodAsk> ask, Decide decide) {
-    if (!ask.ok()) return decide(rpc::ToStatus(ask.error()));
+  void FirstCpusAreThere(Result<std::optional<PartitionLack>> lack, Decide decide) {
+    if (!lack.ok()) return decide(rpc::ToStatus(lack.error()));
+    if (*lack) {
+      return Refuse(
+          allocation::RefusedResize(PodName(), key_.container, (*lack)->fault, (*lack)->remedy),
+          decide);
+    }
     RefusePodLevel(decide);
   }
 

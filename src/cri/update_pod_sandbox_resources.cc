@@ -20,6 +20,7 @@
 #include "cri/injection.h"
 #include "cri/malformed.h"
 #include "cri/requested_sizes.h"
+#include "cri/system_partition.h"
 #include "cri/waiting_call.h"
 #include "podsource/agreement.h"
 #include "podsource/cri_sizes.h"
@@ -135,6 +136,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
         context_.allocation.snapshot()->state.cpu.WasShared({pod_uid_, container.name});
     if (spec.ok() && (was_shared || RequestedMillisOf(*spec).value_or(millis) != millis)) {
       growing_.insert(container.name);
+      cgroup_parent_ = spec->cgroup.substr(0, spec->cgroup.rfind('/'));
     }
     CompareNext(decide);
   }
@@ -143,6 +145,20 @@ class UpdatePodSandboxResources final : public WaitingCall {
     if (const std::optional<RefusedContainer> impossible = FirstImpossible(pod_)) {
       return Refuse(*impossible, decide);
     }
+    if (growing_.empty()) return FindDevices(decide);
+    FindPartitionLack(context_, cgroup_parent_, pod_, growing_,
+                      Next(&UpdatePodSandboxResources::FirstCpusAreThere, decide));
+  }
+
+  void FirstCpusAreThere(Result<std::optional<PartitionLack>> lack, Decide decide) {
+    if (!lack.ok()) return decide(rpc::ToStatus(lack.error()));
+    if (!*lack) return FindDevices(decide);
+    Refusal why = allocation::RefusedResize(allocation::NameOrUid(NamedPod(context_, pod_uid_)),
+                                            (*lack)->container, (*lack)->fault, (*lack)->remedy);
+    Refuse({(*lack)->container, std::move(why)}, decide);
+  }
+
+  void FindDevices(const Decide& decide) {
     Pod asking = NamedPod(context_, pod_uid_);
     AddPolicies(context_, asking);
     const std::set<std::string> growing = Growing();
@@ -348,6 +364,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
   Pod pod_;                                // as its source shows it, with its new sizes
   std::vector<const Container*> unclear_;  // of `pod_`: whether they are resized is not known yet
   std::set<std::string> growing_;          // names of those that ask for their first CPUs
+  std::string cgroup_parent_;              // of the pod, if there are any
   size_t compared_ = 0;                    // of the pod's containers, for memory
   RefusedContainer other_memory_;          // of the container whose limit the runtime is asked for
   v1::UpdatePodSandboxResourcesRequest request_;

@@ -59,6 +59,8 @@ void CdiRegistry::Add(const CdiSpec& spec, size_t directory, const fs::path& fil
     all.device_nodes.insert(all.device_nodes.end(), edits.device_nodes.begin(),
                             edits.device_nodes.end());
     all.mounts.insert(all.mounts.end(), edits.mounts.begin(), edits.mounts.end());
+    all.net_devices.insert(all.net_devices.end(), edits.net_devices.begin(),
+                           edits.net_devices.end());
     entry->second = {std::move(all), directory, {file}};
   }
 }

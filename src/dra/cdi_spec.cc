@@ -43,6 +43,9 @@ CdiEdits ReadEdits(const json& owner) {
   for (const json& entry : ElementsOf(read, "mounts")) {
     edits.mounts.push_back(TextOf(entry, "hostPath"));
   }
+  for (const json& entry : ElementsOf(read, "netDevices")) {
+    edits.net_devices.push_back(TextOf(entry, "hostInterfaceName"));
+  }
   return edits;
 }
 

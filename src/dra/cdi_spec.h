@@ -25,7 +25,8 @@ struct CdiNode {
 // The edits of which alignd needs to know.
 struct CdiEdits {
   std::vector<CdiNode> device_nodes;
-  std::vector<std::string> mounts;  // paths on the host
+  std::vector<std::string> mounts;       // paths on the host
+  std::vector<std::string> net_devices;  // names of network interfaces of the host
 
   friend bool operator==(const CdiEdits&, const CdiEdits&) = default;
 };

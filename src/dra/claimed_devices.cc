@@ -115,10 +115,16 @@ Result<NumaIds> PlaceByNode(const CdiNode& node, DeviceNuma& kernel) {
   return ids;
 }
 
-Result<NumaIds> PlaceByNodes(const std::vector<CdiNode>& nodes, DeviceNuma& kernel) {
+Result<NumaIds> PlaceByNodes(const std::vector<CdiNode>& nodes,
+                             const std::vector<std::string>& interfaces, DeviceNuma& kernel) {
   NumaIds all;
   for (const CdiNode& node : nodes) {
     Result<NumaIds> ids = PlaceByNode(node, kernel);
+    if (!ids.ok()) return ids;
+    all.merge(*ids);
+  }
+  for (const std::string& interface : interfaces) {
+    Result<NumaIds> ids = kernel.OfInterface(interface);
     if (!ids.ok()) return ids;
     all.merge(*ids);
   }
@@ -136,16 +142,18 @@ Result<Location> LocateOne(const PreparedDevice& device, const CdiRegistry& regi
     return Contradiction("its driver has prepared it without a pool or a name");
   }
   std::vector<CdiNode> nodes;
+  std::vector<std::string> interfaces;
   std::set<std::string> mounts;
   for (const std::string& name : device.cdi_names) {
     const Result<CdiEdits> edits = registry.Find(name);
     if (!edits.ok()) return edits.error();
     std::ranges::copy(edits->device_nodes, std::back_inserter(nodes));
+    std::ranges::copy(edits->net_devices, std::back_inserter(interfaces));
     mounts.insert(edits->mounts.begin(), edits->mounts.end());
   }
   const Result<Said> said = PlaceByDriver(device, mounts, kernel);
   if (!said.ok()) return said.error();
-  Result<NumaIds> ids = said->nodes.empty() ? PlaceByNodes(nodes, kernel) : said->nodes;
+  Result<NumaIds> ids = said->nodes.empty() ? PlaceByNodes(nodes, interfaces, kernel) : said->nodes;
   if (!ids.ok()) return ids.error();
   if (ids->empty()) ids = said->dranet_nodes;
   located.numa.assign(ids->begin(), ids->end());

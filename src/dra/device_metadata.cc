@@ -1,6 +1,8 @@
 #include "dra/device_metadata.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "alignd/base/json_depth.h"
@@ -52,17 +54,40 @@ std::string ForeignAttribute(const json& attributes) {
   return {};
 }
 
+constexpr char kKnownVersion[] = "metadata.resource.k8s.io/v1alpha1";
+
+bool IsBlank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+// Of several objects, the first one of the known version; else the first DeviceMetadata.
+// Errors: kInvalidArgument if there is none.
+Result<json> FindMetadata(std::string_view text) {
+  std::optional<json> found;
+  while (!IsBlank(text)) {
+    const std::string_view object = FirstJsonObject(text);
+    text.remove_prefix(object.size());
+    Result<json> parsed = ParseObject(object);
+    if (!parsed.ok()) {
+      if (found) break;
+      return parsed.error();
+    }
+    if (TextOf(*parsed, "kind") != "DeviceMetadata") continue;
+    if (TextOf(*parsed, "apiVersion") == kKnownVersion) return parsed;
+    if (!found) found.emplace(*std::move(parsed));
+  }
+  if (found) return *std::move(found);
+  return Error{ErrorCode::kInvalidArgument, "its kind is not DeviceMetadata",
+               "see the documentation of the DRA driver that writes it"};
+}
+
 }  // namespace
 
 Result<std::vector<DeviceMetadata>> ParseDeviceMetadata(std::string_view text) {
   std::vector<DeviceMetadata> devices;
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return devices;
-  const Result<json> parsed = ParseObject(FirstJsonObject(text));
+  if (IsBlank(text)) return devices;
+  const Result<json> parsed = FindMetadata(text);
   if (!parsed.ok()) return parsed.error();
-  if (TextOf(*parsed, "kind") != "DeviceMetadata") {
-    return Error{ErrorCode::kInvalidArgument, "its kind is not DeviceMetadata",
-                 "see the documentation of the DRA driver that writes it"};
-  }
   for (const json& request : ElementsOf(*parsed, "requests")) {
     for (const json& entry : ElementsOf(request, "devices")) {
       const json& attributes = MemberOf(entry, "attributes");

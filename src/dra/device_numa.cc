@@ -161,6 +161,14 @@ Result<NumaIds> DeviceNuma::OfPciDevice(const std::string& address) const {
   return OfDirectory(directory);
 }
 
+Result<NumaIds> DeviceNuma::OfInterface(const std::string& name) const {
+  if (!IsName(name)) return NumaIds();
+  std::error_code gone;
+  const fs::path directory = fs::canonical(root_ / "sys/class/net" / name, gone);
+  if (gone) return NumaIds();
+  return OfDirectory(directory);
+}
+
 Result<NumaIds> DeviceNuma::OfPcieRoot(const std::string& root) const {
   if (!IsName(root)) return NumaIds();
   const fs::path directory = root_ / "sys/devices" / root;

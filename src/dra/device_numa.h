@@ -45,6 +45,10 @@ class DeviceNuma {
   // Of a PCI device: "0000:81:00.0".
   Result<NumaIds> OfPciDevice(const std::string& address) const;
 
+  // Of a network interface: "eth1". The kernel shows those of alignd's own network namespace, which
+  // is the host's: not one that is in the namespace of a pod already.
+  Result<NumaIds> OfInterface(const std::string& name) const;
+
   // Of all devices below a PCIe root complex: "pci0000:80".
   Result<NumaIds> OfPcieRoot(const std::string& root) const;
 

@@ -68,7 +68,10 @@ void AddDevices(const admission::NodeState& state, const ContainerKey& key, Devi
 std::vector<Pod> WithHolders(
     const admission::NodeState& state, const reconcile::ContainerRegistry& registry,
     const std::function<std::set<std::string>(const std::string& pod_uid)>& init_containers) {
-  const std::set<ContainerKey> reused = reconcile::ReusedContainers(state, registry);
+  const auto is_init = [&](const ContainerKey& key) {
+    return init_containers(key.pod_uid).contains(key.container);
+  };
+  const std::set<ContainerKey> reused = reconcile::ReusedContainers(state, registry, is_init);
   std::map<std::string, std::set<std::string>> holders;  // names by pod UID
   for (const ContainerKey& key : reconcile::AssignedContainers(state)) {
     if (!reused.contains(key)) holders[key.pod_uid].insert(key.container);
@@ -77,10 +80,8 @@ std::vector<Pod> WithHolders(
   for (const auto& [uid, names] : holders) holding.insert(uid);
   std::vector<Pod> pods = registry.Pods(holding);
   for (Pod& pod : pods) {
-    const std::set<std::string> init = init_containers(pod.uid);
-    for (const std::string& name : holders[pod.uid]) {
-      if (!init.contains(name)) pod.containers.insert(name);
-    }
+    pod.containers.merge(holders[pod.uid]);
+    for (const std::string& name : init_containers(pod.uid)) pod.containers.erase(name);
   }
   return pods;
 }

@@ -17,11 +17,13 @@ namespace alignd::podresources {
 
 // The pods that have a running sandbox or an assignment, each with the containers that have not
 // ended as of the last listing of the runtime, and with those that are assigned something: a
-// container that waits for its next start is still listed with what it is assigned. An init
-// container is not listed once it has ended. `init_containers`: the names of those of a pod, as far
-// as they are known. Source: kubelet pkg/kubelet/apis/podresources/server_v1.go. Differs: the
-// kubelet lists every container of the pod's spec except init containers, also one without any
-// assignment that does not run.
+// container that waits for its next start is still listed with what it is assigned, and so is an
+// app container before its first start. Init containers are not listed: other containers of the pod
+// have their CPUs and devices. `init_containers`: the names of those of a pod (not sidecars), as
+// far as they are known. One that is not known as such is listed while it runs, and until others of
+// its pod have what it is assigned. Source: kubelet pkg/kubelet/apis/podresources/server_v1.go.
+// Differs: the kubelet lists every container of the pod's spec except init containers, also one
+// without any assignment that does not run.
 std::vector<reconcile::ContainerRegistry::Pod> WithHolders(
     const admission::NodeState& state, const reconcile::ContainerRegistry& registry,
     const std::function<std::set<std::string>(const std::string& pod_uid)>& init_containers);

@@ -47,6 +47,20 @@ bool MayBeResized(const Question& question) {
                            (question.container && question.container->metadata().attempt() > 0));
 }
 
+// The question's container; null: the annotation does not name it, or the question is about the
+// pod.
+const Container* FindAsked(const Pod& pod, const Question& question) {
+  if (!question.container) return nullptr;
+  const auto found =
+      std::ranges::find(pod.containers, question.container->metadata().name(), &Container::name);
+  return found == pod.containers.end() ? nullptr : &*found;
+}
+
+bool HasInitContainers(const Pod& pod) {
+  return std::ranges::find(pod.containers, ContainerKind::kInit, &Container::kind) !=
+         pod.containers.end();
+}
+
 // As the kubelet creates ephemeral containers (`kubectl debug`).
 bool IsUnsized(const runtime::v1::ContainerConfig& container) {
   const runtime::v1::LinuxContainerResources& cri = container.linux().resources();
@@ -81,6 +95,21 @@ Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
   if (!IsEligible(pod, stated)) return Done{};
   return RequireAgreement(stated, QosOf(pod), cri, author,
                           {.to_quota = claims_add_sizes, .to_memory = claims_add_sizes});
+}
+
+// Which init containers of `intel.com/resources` are sidecars. They are found by comparing sizes
+// with those of the sandbox. After a resize, the annotation has other sizes than the sandbox, and a
+// sidecar that runs could be taken for an init container that has ended.
+Result<Done> FindRoles(Pod& pod, const Question& question, const std::string& author) {
+  const bool is_unnamed = question.container && FindAsked(pod, question) == nullptr;
+  if (!is_unnamed && MayBeResized(question) && HasInitContainers(pod)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 author +
+                     ": does not say which init containers are sidecars; the pod was started "
+                     "before, so its sizes may be those of before a resize",
+                 "use the annotation alignd.io/resources, which names the sidecars"};
+  }
+  return FindSidecars(pod, question.sandbox->linux().resources(), author);
 }
 
 // The error of an annotation's text.
@@ -141,8 +170,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
       ask.source += " without extended resources";
     }
     if (key == kIntelResourcesAnnotation) {
-      const Result<Done> found =
-          FindSidecars(ask.pod, question.sandbox->linux().resources(), author);
+      const Result<Done> found = FindRoles(ask.pod, question, author);
       if (!found.ok()) return Contradicted(ask, question, found.error());
     }
     const Result<Done> agrees = RequireQos(ask.pod, author);
@@ -150,17 +178,18 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     const Result<Done> allocated =
         RequireKubeletAllocated(ask.pod, question.sandbox->linux().resources(), author);
     if (!allocated.ok()) return Contradicted(ask, question, allocated.error());
-    if (!question.container && !AgreesBeforeContainers(ask, question)) {
-      return std::optional<PodAsk>();
-    }
+    // Of one that the annotation does not name, CRI says everything.
+    const Container* const stated = FindAsked(ask.pod, question);
+    const Result<Done> none_larger = question.container && stated == nullptr
+                                         ? Result<Done>(Done{})
+                                         : RequireNoLargerContainer(ask, question);
+    if (!none_larger.ok() && !question.container) return std::optional<PodAsk>();
     const Result<std::optional<Done>> hugepages =
         RequireAllocatedHugepages(ask.pod, *question.sandbox, options_.cgroups, author);
     if (!hugepages.ok()) return hugepages.error();
     const bool whole = hugepages->has_value();
     if (!question.container) return whole ? std::optional(std::move(ask)) : std::nullopt;
-    const auto stated = std::ranges::find(ask.pod.containers, question.container->metadata().name(),
-                                          &Container::name);
-    if (stated == ask.pod.containers.end()) {
+    if (stated == nullptr) {
       const Result<Done> fits =
           RequireUnnamedFits(ask.pod, question, author, options_.claims_add_sizes);
       if (!fits.ok()) return fits.error();
@@ -169,6 +198,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     const Result<Done> same =
         RequireContainerAgrees(ask.pod, *stated, question, author, options_.claims_add_sizes);
     if (!same.ok()) return Contradicted(ask, question, same.error());
+    if (!none_larger.ok()) return Contradicted(ask, question, none_larger.error());
     if (!whole) {
       ask.pod.stated_qos = QosOf(ask.pod);
       ask.pod.containers = {Container(*stated)};
@@ -205,10 +235,11 @@ Result<std::optional<PodAsk>> AnnotationSource::Contradicted(const PodAsk& ask,
   return known;
 }
 
-bool AnnotationSource::AgreesBeforeContainers(const PodAsk& ask, const Question& question) const {
+Result<Done> AnnotationSource::RequireNoLargerContainer(const PodAsk& ask,
+                                                        const Question& question) const {
   // What claims add is no resize.
-  if (!MayBeResized(question) || options_.claims_add_sizes) return true;
-  return RequireNoMoreAllocated(ask.pod, question.sandbox->linux().resources(), ask.source).ok();
+  if (!MayBeResized(question) || options_.claims_add_sizes) return Done{};
+  return RequireNoMoreAllocated(ask.pod, question.sandbox->linux().resources(), ask.source);
 }
 
 // Koordinator's annotation has extended resources only. A BestEffort pod has no others; for other

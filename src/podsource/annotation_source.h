@@ -35,9 +35,10 @@ class AnnotationSource final : public ResourceSource {
   // CRI. Errors: `contradiction`, if it starts them for the first time.
   Result<std::optional<PodAsk>> Contradicted(const PodAsk& ask, const Question& question,
                                              const Error& contradiction) const;
-  // Before the containers of a pod that the kubelet starts again, nothing shows which of them a
-  // resize has made larger than the annotation says: then the pod is not known yet.
-  bool AgreesBeforeContainers(const PodAsk& ask, const Question& question) const;
+  // Whether no container of a pod that the kubelet starts again is larger than the annotation says:
+  // after a resize, one can be. Before the containers nothing shows which one, and another
+  // container does not show it either. Such a pod is not known as a whole.
+  Result<Done> RequireNoLargerContainer(const PodAsk& ask, const Question& question) const;
   Result<std::optional<PodAsk>> KnowExtended(const Question& question,
                                              const std::string& text) const;
 

@@ -25,9 +25,9 @@ Result<std::optional<PodAsk>> CompareWithCri(const ApiPod& known, const Question
         RequireKubeletAllocated(pod, question.sandbox->linux().resources(), author);
     if (!fits.ok()) return fits.error();
   }
-  // Before its containers, nothing shows which of them has more than the API says. What claims add
-  // is no resize.
-  if (cri.stated_qos && !question.container && !claims_add_sizes) {
+  // Nothing shows which container has more than the API says: a container that agrees is known
+  // alone. What claims add is no resize.
+  if (cri.stated_qos && !claims_add_sizes) {
     const Result<Done> same =
         RequireNoMoreAllocated(pod, question.sandbox->linux().resources(), author);
     if (!same.ok()) return same.error();

@@ -49,11 +49,13 @@ std::set<ContainerKey> AssignedContainers(const admission::NodeState& state) {
   return containers;
 }
 
-std::set<ContainerKey> ReusedContainers(const admission::NodeState& state,
-                                        const ContainerRegistry& registry) {
+std::set<ContainerKey> ReusedContainers(
+    const admission::NodeState& state, const ContainerRegistry& registry,
+    const std::function<bool(const ContainerKey&)>& is_left_out) {
   std::set<ContainerKey> running;
   std::map<std::string, CpusAndDevices> of_running;  // by pod UID
   for (const admission::RunningContainer& container : registry.Containers()) {
+    if (is_left_out && is_left_out(container.key)) continue;
     if (!running.insert(container.key).second) continue;
     AddAssigned(state, container.key, of_running[container.key.pod_uid]);
   }

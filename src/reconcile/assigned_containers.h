@@ -1,6 +1,7 @@
 // Which containers the assignments belong to, and which of these containers have ended.
 #pragma once
 
+#include <functional>
 #include <set>
 
 #include "alignd/admission/node_state.h"
@@ -16,7 +17,9 @@ std::set<ContainerKey> AssignedContainers(const admission::NodeState& state);
 // their pod have too: they are init containers that have ended, and whose resources are reused. The
 // state keeps their entries, as the kubelet's does. A container that waits for its next start (the
 // kubelet's back-off) shares its resources with no running container and is not among them.
-std::set<ContainerKey> ReusedContainers(const admission::NodeState& state,
-                                        const ContainerRegistry& registry);
+// `is_left_out`: containers that do not count as running. Null: there are none.
+std::set<ContainerKey> ReusedContainers(
+    const admission::NodeState& state, const ContainerRegistry& registry,
+    const std::function<bool(const ContainerKey&)>& is_left_out = nullptr);
 
 }  // namespace alignd::reconcile

@@ -218,11 +218,18 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
 
 void ContainerAdopter::NoteUncompared() {
   uncompared_.clear();
+  std::vector<std::string> nowhere;
   for (const Pending& pending : questions_->pending) {
     const admission::MarkedContainer& container = pending.container;
     if (pending.why_not.empty()) continue;
-    uncompared_.push_back(NameOf({container.id, container.key, container.pod}) + ": " +
-                          pending.why_not);
+    std::string text =
+        NameOf({container.id, container.key, container.pod}) + ": " + pending.why_not;
+    (pending.only_place ? nowhere : uncompared_).push_back(std::move(text));
+  }
+  if (!nowhere.empty()) {
+    spdlog::warn(
+        "it is not known on which CPUs {} that a resize has moved to shared CPUs now runs: {}",
+        Count(nowhere.size(), "container"), List(nowhere));
   }
   if (uncompared_.empty()) return;
   spdlog::warn("the state files were not compared with the runtime for {}: {}",

@@ -53,6 +53,20 @@ std::vector<std::string> CycleIn(std::map<std::string, std::set<std::string>> wa
   }
 }
 
+// Whether some of the CPUs are assigned to another container alone, or to another pod as a whole.
+bool IsOfAnother(const admission::NodeState& state, const ContainerKey& key, const CpuSet& cpus) {
+  for (const auto& [uid, containers] : state.cpu.assignments) {
+    for (const auto& [name, assigned] : containers) {
+      const ContainerKey other{uid, name};
+      if (other == key || !state.cpu.RunsOnItsOwn(other)) continue;
+      if (assigned.Intersects(cpus)) return true;
+    }
+  }
+  return std::ranges::any_of(state.cpu.pods, [&](const auto& whole) {
+    return whole.first != key.pod_uid && whole.second.Intersects(cpus);
+  });
+}
+
 }  // namespace
 
 std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeState& state) const {
@@ -252,8 +266,13 @@ void CpusetUpdater::StepAside(const admission::NodeState& state, const Footprint
     const ContainerKey& key = change.now.key;
     if (change.applying || !waits.contains(change.id)) continue;
     if (!state.cpu.RunsOnItsOwn(key) || state.cpu.moving.contains(key)) continue;
-    if (MayBeOnExclusive(node_, state, change.now, footprints)) continue;  // not in the pool
     CpuSet staying = change.now.cpuset & pool;
+    if (MayBeOnExclusive(node_, state, change.now, footprints)) {
+      // It is not in the pool. It goes there only if its former CPUs are another container's by
+      // now.
+      if (!IsOfAnother(state, key, LastPlace(change.now))) continue;
+      staying = FirstStep(state, footprints, change);
+    }
     if (staying.empty() || staying == change.now.cpuset) continue;
     // If it has left as far as alignd can have it leave, another program keeps it elsewhere.
     if (registry_.AppliedTo(change.id) == staying) continue;

@@ -74,12 +74,18 @@ Result<CgroupDriver> CgroupDriverInStatus(const std::string& config) {
   static const json::json_pointer kRuntimes("/containerd/runtimes");
   static const json::json_pointer kSystemdCgroup("/options/SystemdCgroup");
   static const json::json_pointer kType("/runtimeType");
+  static const json::json_pointer kDefault("/containerd/defaultRuntimeName");
   const Error unknown{ErrorCode::kNotFound, "the runtime does not report its cgroup driver",
                       "update the runtime to one that implements RuntimeConfig"};
   if (!parsed.is_object() || !parsed.contains(kRuntimes) || !parsed[kRuntimes].is_object()) {
     return unknown;
   }
+  const std::string standard = parsed.contains(kDefault) && parsed[kDefault].is_string()
+                                   ? parsed[kDefault].get<std::string>()
+                                   : std::string();
   std::optional<CgroupDriver> driver;
+  std::optional<CgroupDriver> of_default;
+  std::optional<Error> contradiction;
   std::string first;
   for (const auto& [name, runtime] : parsed[kRuntimes].items()) {
     // Other shims have options of their own.
@@ -92,18 +98,22 @@ Result<CgroupDriver> CgroupDriverInStatus(const std::string& config) {
     const CgroupDriver own = stated && runtime[kSystemdCgroup].get<bool>()
                                  ? CgroupDriver::kSystemd
                                  : CgroupDriver::kCgroupfs;
-    if (driver && own != *driver) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "the runtime handlers " + first + " and " + name +
-                       " have different cgroup drivers: " + std::string(ToString(*driver)) +
-                       " and " + std::string(ToString(own)),
-                   "set SystemdCgroup to the same value in all runtimes of the runtime's "
-                   "configuration"};
+    if (name == standard) of_default = own;
+    if (driver && own != *driver && !contradiction) {
+      contradiction =
+          Error{ErrorCode::kInvalidArgument,
+                "the runtime handlers " + first + " and " + name +
+                    " have different cgroup drivers: " + std::string(ToString(*driver)) + " and " +
+                    std::string(ToString(own)),
+                "set SystemdCgroup to the same value in all runtimes of the runtime's "
+                "configuration"};
     }
-    driver = own;
+    if (!driver) driver = own;
     if (first.empty()) first = name;
   }
   if (!driver) return unknown;
+  if (of_default) return *of_default;
+  if (contradiction) return *std::move(contradiction);
   return *driver;
 }
 

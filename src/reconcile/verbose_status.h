@@ -38,9 +38,10 @@ enum class CgroupDriver { kSystemd, kCgroupfs };
 std::string_view ToString(CgroupDriver driver);
 
 // From the entry `config` of a verbose Status: a JSON object in which containerd shows its own
-// configuration. It is that of all its runtime handlers with runc.
-// Errors: kNotFound if it has none; kInvalidArgument if the handlers differ.
-// Source: containerd pkg/cri/config/config.go; the shim's options, SystemdCgroup.
+// configuration. It is that of its default runtime handler; if that is not one with runc, that of
+// all its handlers with runc. Errors: kNotFound if it has none; kInvalidArgument if these handlers
+// differ. Source: containerd pkg/cri/config/config.go; the shim's options, SystemdCgroup;
+// internal/cri/server/runtime_config_linux.go, getCgroupDriver.
 Result<CgroupDriver> CgroupDriverInStatus(const std::string& config);
 
 // The driver that made the cgroup of a pod's container; nullopt for any other path.

@@ -41,8 +41,7 @@ std::vector<std::string> FaultsOfFixedSettings(const Node& before, const Node& a
     faults.push_back(
         "pods are assigned CPUs or memory as a whole (feature gate PodLevelResourceManagers), "
         "which no other configuration keeps, and a kubelet up to 1.37 assigns CPUs and memory to "
-        "them "
-        "a second time at its start: let these pods end");
+        "them a second time at its start: let these pods end");
   }
   if (gate != PodLevelResourceManagersOn(after.config)) {
     faults.push_back(

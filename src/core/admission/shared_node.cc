@@ -14,6 +14,7 @@
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/own_defaults.h"
+#include "core/memorymanager/memory_request.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -112,6 +113,11 @@ std::string LackOfMemory(const Node& node, const NodeState& state, const Pod& po
       node.machine, *node.memory, pod, container, At(node.machine, numa_id), with);
   if (!placement.refusal && IsMemoryOn(with, {pod.uid, container.name}, numa_id)) return {};
   const memorymanager::NumaMemory& here = state.memory.machine.at(numa_id);
+  for (const auto& [type, amount] : container.resources.requests) {
+    if (IsMemory(type) && !memorymanager::WholeBytes(amount)) {
+      return "no place for a " + type + " request that is not a whole number of bytes";
+    }
+  }
   if (here.cells.size() > 1) return "its memory in a group with other NUMA nodes";
   for (const auto& [type, amount] : container.resources.requests) {
     if (!IsMemory(type) || amount.IsZero()) continue;

@@ -127,13 +127,15 @@ TEST_F(DaemonPodResources, ListAContainerThatWaitsForItsNextStart) {
   EXPECT_TRUE(Eventually([&] { return List().pod_resources_size() == 0; }));
 }
 
-TEST_F(DaemonPodResources, DoNotListAnInitContainerThatHasEnded) {
+TEST_F(DaemonPodResources, DoNotListInitContainers) {
   Start();
   StartGpus();
   const v1::PodSandboxConfig pod = PodWithInit(/*cpus=*/4, /*gpus=*/2);
   const std::string sandbox = Run(pod);
   const std::string init = CreateAndStart(sandbox, pod, Pinned(4, "init"));
-  EXPECT_NE(Describe(Get("pod-p")).find("init: CPUs 4"), std::string::npos);
+  EXPECT_EQ(Describe(Get("pod-p")).find("app: CPUs 2 nvidia.com/gpu GPU-"), 0U)
+      << Describe(Get("pod-p"));
+  EXPECT_EQ(Describe(Get("pod-p")).find("init"), std::string::npos);
   ASSERT_TRUE(runtime_->EndContainer(init, 0));
   ASSERT_TRUE(WaitForListing());
   EXPECT_EQ(Describe(Get("pod-p")).find("init"), std::string::npos);

@@ -212,6 +212,56 @@ TEST_F(DaemonResizeShared, CpusAreFreeWhenTheContainerHasLeftThem) {
   EXPECT_EQ(QuotaOf(app), 50'000);
 }
 
+// `app` is still on CPUs that it was resized away from, and waits for `pool` to leave its new ones.
+// Another container that is assigned the former ones need not wait as long.
+TEST_F(DaemonResizeShared, ContainerThatWaitsLeavesTheCpusOfAnother) {
+  Start();
+  const Running pool = RunOne(BurstablePod("pool"), Shared());
+  const Running app = RunOne(PodConfig("app"), Sized(2000));
+  ASSERT_TRUE(Becomes(pool, "0,3-27"));
+  runtime_->SetFailure(kUpdates, {grpc::StatusCode::UNAVAILABLE, "busy"});
+  EXPECT_FALSE(Resize(app, 500).ok());
+  const v1::PodSandboxConfig pod = PodConfig("next");
+  const std::string next = Create(Run(pod), pod, Pinned(2)).response.container_id();
+  EXPECT_EQ(CpusOf(next), "1-2");
+  EXPECT_FALSE(Resize(app, 2000, seconds(1)).ok());
+  EXPECT_TRUE(HasEntry(R"("app":{"app":"3-4"})")) << State();
+  EXPECT_EQ(CpusOf(app.container), "1-2");
+
+  watch_.Forget();  // `app` is in the pool without a quota: the call that sets it has failed
+  runtime_->SetFailure(kUpdates, {grpc::StatusCode::UNAVAILABLE, "busy"}, pool.container);
+  const grpc::Status started = StartContainer(next);
+  EXPECT_TRUE(started.ok()) << started.error_message();
+  EXPECT_EQ(CpusOf(app.container), "0,5-27");
+  EXPECT_EQ(CpusOf(pool.container), "0,3-27");
+  watch_.Forget();
+  runtime_->SetFailure(kUpdates, grpc::Status::OK);
+  EXPECT_TRUE(Becomes(pool, "0,5-27"));
+  EXPECT_TRUE(Becomes(app, "3-4"));
+}
+
+// In the shared pool, it would be with others.
+TEST_F(DaemonResizeShared, ContainerThatWaitsStaysOnCpusThatNoOtherIsAssigned) {
+  Start();
+  const Running pool = RunOne(BurstablePod("pool"), Shared());
+  const Running app = RunOne(PodConfig("app"), Sized(2000));
+  ASSERT_TRUE(Becomes(pool, "0,3-27"));
+  runtime_->SetFailure(kUpdates, {grpc::StatusCode::UNAVAILABLE, "busy"});
+  EXPECT_FALSE(Resize(app, 500).ok());
+  const v1::PodSandboxConfig pod = PodConfig("next");
+  const std::string sandbox = Run(pod);
+  EXPECT_EQ(CpusOf(Create(sandbox, pod, Pinned(2)).response.container_id()), "1-2");
+  EXPECT_FALSE(Resize(app, 2000, seconds(1)).ok());
+  ASSERT_TRUE(StopSandbox(sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(sandbox).ok());
+  ASSERT_TRUE(Eventually([&] { return !HasEntry("\"next\""); })) << State();
+  runtime_->SetFailure(kUpdates, {grpc::StatusCode::UNAVAILABLE, "busy"}, pool.container);
+  EXPECT_FALSE(Resize(app, 2000, seconds(2)).ok());
+  EXPECT_EQ(CpusOf(app.container), "1-2");
+  runtime_->SetFailure(kUpdates, grpc::Status::OK);
+  EXPECT_TRUE(Becomes(app, "3-4"));
+}
+
 // The mark of its creation says that it has exclusive CPUs.
 // The runtime has not heard of the resize: its numbers are those that the next call has.
 TEST_F(DaemonResizeShared, TheFormerNumberAfterAMoveThatFailedIsAResize) {

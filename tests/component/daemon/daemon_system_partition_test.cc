@@ -7,9 +7,11 @@
 #include <string>
 #include <thread>
 
+#include "core/pod_builder.h"
 #include "daemon_fixture.h"
 #include "edge/status_conditions.h"
 #include "fake_cgroups.h"
+#include "simulator/pods_api.h"
 
 namespace alignd::daemon {
 namespace {
@@ -47,6 +49,18 @@ class DaemonSystemPartition : public DaemonTest {
     return In(PodConfig(uid), "/kubepods/system/");
   }
 
+  static v1::ContainerConfig OneAndAHalf() {
+    v1::ContainerConfig container = Pinned(2);
+    container.mutable_linux()->mutable_resources()->set_cpu_shares(1536);
+    container.mutable_linux()->mutable_resources()->set_cpu_quota(150'000);
+    return container;
+  }
+  size_t ResizesRefused() const {
+    return testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                 reconcile::ConditionType::kPodResizeRefused)
+        .size();
+  }
+
   bool AwaitCut(const std::string& message) const {
     return Eventually([&] {
       const auto conditions = testing::ConditionsOf(
@@ -63,6 +77,10 @@ class DaemonSystemPartition : public DaemonTest {
 constexpr char kRefused[] =
     "container app requests CPUs of its own, but its pod is in cgroup /kubepods/system, the "
     "kubelet's system partition, which has CPUs 0 only";
+
+constexpr char kResizeRefused[] =
+    "ResizeRefused: container app of pod default/pod-p requests CPUs of its own, but its pod is in "
+    "cgroup /kubepods/system, the kubelet's system partition, which has CPUs 0 only";
 
 TEST_F(DaemonSystemPartition, SharedContainersRunBesideAStrictReservation) {
   Partition("0", "0");
@@ -107,11 +125,8 @@ TEST_F(DaemonSystemPartition, PodWithWholeCpusIsRefusedBeforeAnythingIsAssigned)
       << refused.status.error_message();
   EXPECT_EQ(State().find("\"p\""), std::string::npos) << State();
   // A part of a CPU is shared.
-  v1::ContainerConfig part = Pinned(2);
-  part.mutable_linux()->mutable_resources()->set_cpu_shares(1536);
-  part.mutable_linux()->mutable_resources()->set_cpu_quota(150'000);
   const v1::PodSandboxConfig other = Guaranteed("other");
-  const auto created = Create(Run(other), other, part);
+  const auto created = Create(Run(other), other, OneAndAHalf());
   EXPECT_TRUE(created.status.ok()) << created.status.error_message();
   // With all CPUs, the partition is like any other cgroup.
   Partition("0-27", "0-27");
@@ -145,18 +160,48 @@ TEST_F(DaemonSystemPartition, CpusThatAreNotReservedAreNoPlaceForSharedContainer
 TEST_F(DaemonSystemPartition, FirstExclusiveCpusByAResizeAreRefused) {
   Partition("0", "0");
   Start();
-  v1::ContainerConfig part = Pinned(2);
-  part.mutable_linux()->mutable_resources()->set_cpu_shares(1536);
-  part.mutable_linux()->mutable_resources()->set_cpu_quota(150'000);
-  const Running shared = RunOne(Guaranteed("p"), part);
+  const Running shared = RunOne(Guaranteed("p"), OneAndAHalf());
   v1::UpdateContainerResourcesRequest request;
   request.set_container_id(shared.container);
   *request.mutable_linux() = Pinned(2).linux().resources();
   const grpc::Status resized =
       Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status;
-  EXPECT_EQ(resized.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_NE(resized.error_message().find(kRefused), std::string::npos) << resized.error_message();
+  EXPECT_EQ(resized.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(resized.error_message().starts_with(kResizeRefused)) << resized.error_message();
+  EXPECT_EQ(ResizesRefused(), 1U);
   EXPECT_EQ(State().find("\"p\""), std::string::npos) << State();
+}
+
+// At the pod's step, before the kubelet has enlarged its cgroup.
+TEST_F(DaemonSystemPartition, PodThatAsksForFirstExclusiveCpusDoesNotGrow) {
+  Partition("0", "0");
+  Start();
+  auto api = simulator::PodsApi::Start(PodsApiEndpoint());
+  ASSERT_TRUE(api.ok()) << api.error().Text();
+  const auto pod_with = [&](const std::string& cpus) {
+    (*api)->SetPod(MakePod("p", {App("app", {{"cpu", cpus}, {"memory", "100Mi"}})}));
+  };
+  pod_with("1500m");
+  const Running shared = RunOne(Guaranteed("p"), OneAndAHalf());
+  pod_with("2");
+  v1::UpdatePodSandboxResourcesRequest request;
+  request.set_pod_sandbox_id(shared.sandbox);
+  *request.mutable_resources() = Pinned(2).linux().resources();
+  const auto step = [&] {
+    return Call<v1::UpdatePodSandboxResourcesResponse>("UpdatePodSandboxResources", request).status;
+  };
+  const grpc::Status refused = step();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(refused.error_message().starts_with(kResizeRefused)) << refused.error_message();
+  EXPECT_EQ(ResizesRefused(), 1U);
+  EXPECT_TRUE(runtime_->Requests("UpdatePodSandboxResources").empty());
+  // What cannot be read is no refusal: the kubelet repeats the call.
+  Partition("nonsense", "0");
+  EXPECT_EQ(step().error_message().find("ResizeRefused"), std::string::npos);
+  EXPECT_TRUE(runtime_->Requests("UpdatePodSandboxResources").empty());
+  Partition("0-27", "0-27");
+  EXPECT_EQ(step().error_code(), grpc::StatusCode::UNIMPLEMENTED) << "of the simulated runtime";
+  EXPECT_EQ(runtime_->Requests("UpdatePodSandboxResources").size(), 1U);
 }
 
 }  // namespace

@@ -114,7 +114,12 @@ TEST_F(BesideRawRuntime, RuntimeConfigIsAnsweredFromTheRuntimesConfigurationIfCg
   EXPECT_TRUE(unimplemented());
   Configure(Containerd("true", "true"), kOfCgroupfs);
   EXPECT_TRUE(unimplemented());
+  // The default handler is runc.
   Configure(Containerd("true", "false"), kOfSystemd);
+  answer = RuntimeConfig();
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.message, std::string("\x0a\x02\x08\x00", 4));
+  Configure(Containerd("true", "false"), kOfCgroupfs);
   EXPECT_TRUE(unimplemented());
   Configure("", kOfSystemd);
   EXPECT_TRUE(unimplemented());

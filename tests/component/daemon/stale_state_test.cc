@@ -74,6 +74,31 @@ TEST_F(StaleState, AContainerThatCouldNotBeComparedIsNamed) {
   EXPECT_NE(message.find("broken"), std::string::npos) << message;
 }
 
+// The state files have nothing of `c`, so there is nothing to compare.
+TEST_F(StaleState, AContainerThatWasResizedToSharedCpusIsNotNamedAsNotCompared) {
+  Start();
+  RunOne(PodConfig("a"), Pinned(3));
+  RunOne(PodConfig("b"), Pinned(4));
+  // Created without a mark.
+  const auto sized = [](int64_t millis) {
+    return podsource::Kubelet(millis, millis, 100 * podsource::kMi);
+  };
+  const Running c = RunOne(PodConfig("c"), sized(500));
+  for (const int64_t millis : {1000, 500}) {
+    v1::UpdateContainerResourcesRequest request;
+    request.set_container_id(c.container);
+    *request.mutable_linux() = sized(millis).linux().resources();
+    ASSERT_TRUE(Update(request).ok());
+  }
+  StopDaemon();
+  WriteState({{"a", {5, 6, 7}}, {"b", {1, 2, 3, 4}}});
+  runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::INTERNAL, "broken"}, c.container);
+  StartDaemon();
+  ASSERT_TRUE(Eventually([&] { return !ConditionsNow(ConditionType::kStateRebuilt).empty(); }));
+  const std::string message = ConditionsNow(ConditionType::kStateRebuilt)[0].message();
+  EXPECT_EQ(message.find("not compared"), std::string::npos) << message;
+}
+
 // `d` has a device and no CPUs of its own, so its mark is compared, and nothing else has to be.
 TEST_F(StaleState, AfterALateAnswerOnlyContainersWithCpusAreNamed) {
   Start();

@@ -231,6 +231,7 @@ TEST_F(SharedMemory, OfAnotherAmountIsOnTheSameNumaNode) {
   EXPECT_EQ(renew("34Gi"), "");
   EXPECT_EQ(FreeOn(1), 0U);
   EXPECT_EQ(renew("35Gi"), "too little free memory of type memory");
+  EXPECT_EQ(renew("500m"), "no place for a memory request that is not a whole number of bytes");
   EXPECT_EQ(FreeOn(1), 0U) << "it keeps what it had";
   EXPECT_EQ(renew("1Gi"), "");
   EXPECT_EQ(FreeOn(1), 33U);

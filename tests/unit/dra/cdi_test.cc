@@ -36,6 +36,16 @@ TEST(CdiSpec, HasThePathsOfNodesAndMounts) {
   EXPECT_EQ(spec->devices.at("uid-gpu-1"), CdiEdits());
 }
 
+// Of CDI 1.1. The name in the container says nothing.
+TEST(CdiSpec, HasTheNamesOfNetworkInterfaces) {
+  const Result<CdiSpec> spec = ParseCdiSpec(
+      R"({"kind":"a/nic","containerEdits":{"netDevices":[{"hostInterfaceName":"eth1","name":"net0"}]},)"
+      R"("devices":[{"name":"x","containerEdits":{"netDevices":[{"hostInterfaceName":"eth2"},7]}}]})");
+  ASSERT_TRUE(spec.ok()) << spec.error().Text();
+  EXPECT_EQ(spec->common.net_devices, std::vector<std::string>{"eth1"});
+  EXPECT_EQ(spec->devices.at("x").net_devices, (std::vector<std::string>{"eth2", ""}));
+}
+
 // Otherwise the runtime takes the number from the node on the host.
 TEST(CdiSpec, NumberOfANodeIsStatedByTypeAndMajor) {
   struct Case {

@@ -98,6 +98,23 @@ TEST_F(ClaimedDevicesTest, AreWhereTheKernelSeesTheirNodes) {
   EXPECT_EQ(LocateAll({}), Devices());
 }
 
+TEST_F(ClaimedDevicesTest, AreWhereTheKernelSeesTheirNetworkInterfaces) {
+  tree_.AddGpu("0", 0);
+  tree_.Write({"sys/devices/pci0000:80/0000:81:00.0/numa_node", "1\n"});
+  tree_.Write({"sys/devices/pci0000:80/0000:81:00.0/net/eth1/mtu", "1500\n"});
+  tree_.Write(testing::FakeEntry::Link("sys/class/net/eth1",
+                                       "../../devices/pci0000:80/0000:81:00.0/net/eth1"));
+  const nlohmann::json interfaces = {{{"hostInterfaceName", "eth1"}, {"name", "net0"}}};
+  tree_.Specify("example.com/gpu", "nic", {{"netDevices", interfaces}});
+  tree_.Specify("example.com/gpu", "both",
+                {{"netDevices", interfaces}, {"deviceNodes", {{{"path", "/dev/gpu0"}}}}});
+  const auto device = [](const std::string& name) {
+    return PreparedDevice{"example.com", "node", name, {"example.com/gpu=" + name}};
+  };
+  EXPECT_EQ(LocateAll({device("nic"), device("both")}),
+            (Devices{{"example.com/node/nic", {1}}, {"example.com/node/both", {0, 1}}}));
+}
+
 // A driver in a container: the nodes are below a directory of the host, or named otherwise there.
 TEST_F(ClaimedDevicesTest, NodesAreFoundByTheirPathOnTheHostOrInTheContainer) {
   tree_.AddGpu("1", 1);

@@ -60,6 +60,20 @@ TEST_F(DeviceNumaTest, DeviceThatIsNoHardwareIsNowhere) {
   EXPECT_EQ(*OfNode("/opt/file"), NumaIds());
 }
 
+TEST_F(DeviceNumaTest, NetworkInterfaceIsWhereItsDeviceIs) {
+  AddPci("1\n");
+  tree_.Write({std::string(kSlot) + "/net/eth1/mtu", "1500\n"});
+  tree_.Write(
+      FakeEntry::Link("sys/class/net/eth1", "../../../" + std::string(kSlot) + "/net/eth1"));
+  tree_.Write({"sys/devices/virtual/net/veth0/mtu", "1500\n"});
+  tree_.Write(FakeEntry::Link("sys/class/net/veth0", "../../devices/virtual/net/veth0"));
+  const DeviceNuma kernel(tree_.root());
+  EXPECT_EQ(*kernel.OfInterface("eth1"), NumaIds{1});
+  for (const char* const other : {"veth0", "eth2", "", ".", "..", "../net/eth1"}) {
+    EXPECT_EQ(*kernel.OfInterface(other), NumaIds()) << other;
+  }
+}
+
 // Not the node of the root port above it.
 TEST_F(DeviceNumaTest, FirmwareThatSaysNothingLeavesThePlaceOpen) {
   AddPci("-1\n");

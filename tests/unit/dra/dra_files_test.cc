@@ -41,6 +41,36 @@ TEST(DeviceMetadataFile, OfSeveralTextsTheFirstIsRead) {
   EXPECT_EQ(devices->front().name, "a\"}{");
 }
 
+// A driver writes what it says in each version of the format.
+TEST(DeviceMetadataFile, OfSeveralVersionsTheKnownOneIsRead) {
+  const auto text = [](const std::string& version, const std::string& kind, int node) {
+    return R"({"apiVersion":"metadata.resource.k8s.io/)" + version + R"(","kind":")" + kind +
+           R"(","requests":[{"devices":[{"name":"a","attributes":{)"
+           R"("resource.kubernetes.io/numaNode":{"int":)" +
+           std::to_string(node) + "}}}]}]}\n";
+  };
+  const auto node_in = [](const std::string& all) {
+    const auto devices = ParseDeviceMetadata(all);
+    if (!devices.ok()) return devices.error().message;
+    return devices->size() == 1 && devices->front().numa_node
+               ? std::to_string(*devices->front().numa_node)
+               : "none";
+  };
+  const std::string known = text("v1alpha1", "DeviceMetadata", 1);
+  const std::string later = text("v1beta1", "DeviceMetadata", 0);
+  const std::string other = text("v2", "DeviceFacts", 0);
+  EXPECT_EQ(node_in(other + known), "1");
+  EXPECT_EQ(node_in(later + known), "1");
+  EXPECT_EQ(node_in(known + later), "1");
+  EXPECT_EQ(node_in(later), "0");
+  EXPECT_EQ(node_in(other + later), "0");
+  EXPECT_EQ(node_in(later + later + "{"), "0");
+  EXPECT_EQ(node_in(known + "{\"kind"), "1");
+  EXPECT_EQ(node_in(other), "its kind is not DeviceMetadata");
+  EXPECT_EQ(node_in(other + "{\"kind"), "not JSON");
+  EXPECT_EQ(node_in("{" + known), "not JSON");
+}
+
 TEST(DeviceMetadataFile, WhatIsMissingSaysNothing) {
   for (const char* const text : {"", " \n", R"({"kind":"DeviceMetadata"})",
                                  R"({"kind":"DeviceMetadata","requests":{"devices":[]}})"}) {

@@ -68,9 +68,28 @@ TEST(PodResources, ListWhatRunsAndWhatIsAssignedButNoEndedInitContainer) {
   EXPECT_EQ(pods[0].containers, (std::set<std::string>{"app", "other", "shared"}));
   EXPECT_EQ(pods[1].uid, "stopped");
   EXPECT_EQ(pods[1].containers, std::set<std::string>{"app"});
-  // While an init container runs, it is assigned it.
+  // Nor one that runs.
   registry.AddContainer("c3", {"p", "init"}, {});
-  EXPECT_TRUE(WithHolders(state, registry, init)[0].containers.contains("init"));
+  EXPECT_EQ(WithHolders(state, registry, init)[0].containers,
+            (std::set<std::string>{"app", "other", "shared"}));
+}
+
+// As the kubelet lists them: no CPU appears twice, and no app container is missing.
+TEST(PodResources, ListAppContainersWhileAnInitContainerIsOnTheirCpus) {
+  reconcile::ContainerRegistry registry;
+  registry.AddSandbox("s", "p", "space/name");
+  registry.AddContainer("c", {"p", "init"}, {});
+  const auto known = [](const std::string&) { return std::set<std::string>{"init"}; };
+  const auto unknown = [](const std::string&) { return std::set<std::string>(); };
+  admission::NodeState state;
+  state.cpu.assignments["p"]["init"] = CpuSet::Parse("1-2").value();
+  state.cpu.assignments["p"]["app"] = CpuSet::Parse("2-3").value();
+  EXPECT_EQ(WithHolders(state, registry, known)[0].containers, std::set<std::string>{"app"});
+  EXPECT_EQ(WithHolders(state, registry, unknown)[0].containers,
+            (std::set<std::string>{"app", "init"}));
+  state.cpu.assignments["p"]["init"] = CpuSet::Parse("1-4").value();
+  EXPECT_EQ(WithHolders(state, registry, known)[0].containers, std::set<std::string>{"app"});
+  EXPECT_EQ(WithHolders(state, registry, unknown)[0].containers, std::set<std::string>{"init"});
 }
 
 TEST(PodResources, HaveTheClaimsOfEachContainer) {

@@ -440,6 +440,69 @@ TEST(AnnotationSource, IntelSidecarsOfAResizedPodAreNotGuessed) {
   EXPECT_FALSE(ask->pod.is_complete);
 }
 
+// Its own sizes agree, and no size of the sandbox says that its pod was not resized: the sum of
+// other sizes can be the same.
+TEST(AnnotationSource, IntelSidecarThatIsStartedAgainIsNoInitContainer) {
+  for (int shown = 0; shown <= 4; ++shown) {
+    SCOPED_TRACE(shown);
+    v1::PodSandboxConfig sandbox = IntelPod({{"side", 1}}, 2, shown);
+    v1::ContainerConfig side = Kubelet(1000, 1000, 64 * kMi, "side");
+    side.mutable_metadata()->set_attempt(1);
+    Result<PodAsk> ask = PodOfContainer(sandbox, side);
+    ASSERT_TRUE(ask.ok()) << ask.error().Text();
+    ASSERT_EQ(ask->pod.containers.size(), 1U);
+    EXPECT_EQ(ask->pod.containers[0].kind, ContainerKind::kApp);
+    EXPECT_FALSE(ask->pod.is_complete);
+    EXPECT_EQ(ExclusiveCpus(ask->pod, ask->pod.containers[0]), 1);
+    sandbox.mutable_metadata()->set_attempt(1);
+    const Result<std::optional<PodAsk>> before = PodOfSandbox(sandbox);
+    ASSERT_TRUE(before.ok()) << before.error().Text();
+    EXPECT_FALSE(*before);
+  }
+}
+
+TEST(AnnotationSource, IntelPodWithoutInitContainersThatIsStartedAgainIsKnownAsAWhole) {
+  v1::PodSandboxConfig sandbox = IntelPod({}, 2, 2);
+  sandbox.mutable_metadata()->set_attempt(1);
+  const Result<std::optional<PodAsk>> before = PodOfSandbox(sandbox);
+  ASSERT_TRUE(before.ok()) << before.error().Text();
+  EXPECT_TRUE(*before);
+  const Result<PodAsk> app = PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi));
+  ASSERT_TRUE(app.ok()) << app.error().Text();
+  EXPECT_TRUE(app->pod.is_complete);
+}
+
+// For example a sidecar that a service mesh has injected.
+TEST(AnnotationSource, IntelPodThatIsStartedAgainMayHaveAnUnnamedContainer) {
+  v1::PodSandboxConfig sandbox = IntelPod({{"side", 1}}, 2, 4);
+  sandbox.mutable_metadata()->set_attempt(1);
+  const Result<PodAsk> ask = PodOfContainer(sandbox, Kubelet(1000, 1000, 64 * kMi, "mesh"));
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  EXPECT_EQ(ask->source, "CRI estimate");
+}
+
+// The other container has become larger, which its own CreateContainer shows later.
+TEST(AnnotationSource, ContainerThatAgreesIsKnownAloneIfItsPodWasMadeLarger) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo);
+  sandbox.mutable_metadata()->set_attempt(1);
+  v1::LinuxContainerResources& shown = *sandbox.mutable_linux()->mutable_resources();
+  const auto containers = [&] {
+    const Result<PodAsk> ask = PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi));
+    EXPECT_TRUE(ask.ok()) << ask.error().Text();
+    return ask.ok() ? ask->pod.containers.size() : 0;
+  };
+  shown.set_cpu_shares(2560);
+  shown.set_memory_limit_in_bytes(96 * kMi);
+  EXPECT_EQ(containers(), 2U);
+  shown.set_cpu_shares(4608);
+  EXPECT_EQ(containers(), 1U);
+  shown.set_cpu_shares(2560);
+  shown.set_memory_limit_in_bytes(128 * kMi);
+  EXPECT_EQ(containers(), 1U);
+  sandbox.mutable_metadata()->set_attempt(0);
+  EXPECT_EQ(containers(), 2U) << "a container that the annotation does not name may add to it";
+}
+
 TEST(AnnotationSource, WithoutAQosClassItMustNotContradictTheContainersSizes) {
   const v1::PodSandboxConfig sandbox = Annotated(kTwo, "/elsewhere");
   EXPECT_TRUE(PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi)).ok());

@@ -73,12 +73,13 @@ TEST(VerboseStatus, StatusWithoutCgroupIsNotFound) {
 }
 
 // As containerd 1.6.20 answers, without what is not read.
-TEST(VerboseStatus, CgroupDriverIsThatOfAllRuntimeHandlersWithRunc) {
-  const auto with = [](const std::string& runtimes) {
-    const Result<CgroupDriver> driver = CgroupDriverInStatus(
-        R"({"containerd":{"snapshotter":"overlayfs","defaultRuntimeName":"runc",)"
-        R"("defaultRuntime":{"runtimeType":"","options":null},"runtimes":{)" +
-        runtimes + R"(}},"systemdCgroup":false})");
+TEST(VerboseStatus, CgroupDriverIsThatOfTheRuntimeHandlersWithRunc) {
+  const auto with = [](const std::string& runtimes,
+                       const std::string& standard = R"("defaultRuntimeName":"runc",)") {
+    const Result<CgroupDriver> driver =
+        CgroupDriverInStatus(R"({"containerd":{"snapshotter":"overlayfs",)" + standard +
+                             R"("defaultRuntime":{"runtimeType":"","options":null},"runtimes":{)" +
+                             runtimes + R"(}},"systemdCgroup":false})");
     return driver.ok() ? std::string(ToString(*driver)) : driver.error().message;
   };
   const std::string runc = R"("runc":{"runtimeType":"io.containerd.runc.v2","options":)";
@@ -90,10 +91,19 @@ TEST(VerboseStatus, CgroupDriverIsThatOfAllRuntimeHandlersWithRunc) {
   EXPECT_EQ(with(R"("kata":{"runtimeType":"io.containerd.kata.v2","options":{}},)" + runc +
                  R"({"SystemdCgroup":true}})"),
             "systemd");
-  EXPECT_EQ(with(R"("nvidia":{"runtimeType":"io.containerd.runc.v2","options":{}},)" + runc +
-                 R"({"SystemdCgroup":true}})"),
-            "the runtime handlers nvidia and runc have different cgroup drivers: cgroupfs and "
-            "systemd");
+  // If they differ, it is that of the default handler.
+  const std::string both = R"("kata":{"runtimeType":"io.containerd.kata.v2"},)"
+                           R"("nvidia":{"runtimeType":"io.containerd.runc.v2","options":{}},)" +
+                           runc + R"({"SystemdCgroup":true}})";
+  const std::string differ =
+      "the runtime handlers nvidia and runc have different cgroup drivers: cgroupfs and systemd";
+  EXPECT_EQ(with(both), "systemd");
+  EXPECT_EQ(with(both, R"("defaultRuntimeName":"nvidia",)"), "cgroupfs");
+  for (const char* const standard :
+       {"", R"("defaultRuntimeName":"kata",)", R"("defaultRuntimeName":"absent",)",
+        R"("defaultRuntimeName":7,)", R"("defaultRuntimeName":"",)"}) {
+    EXPECT_EQ(with(both, standard), differ) << standard;
+  }
   EXPECT_EQ(with(runc + R"({"SystemdCgroup":"true"}})"), unknown);
   EXPECT_EQ(with(R"("kata":{"runtimeType":"io.containerd.kata.v2"})"), unknown);
   EXPECT_EQ(with(""), unknown);
