@@ -202,8 +202,9 @@ Result<placement::NodeFiles> ReadNodeState(const PlanSources& sources, const Kub
 // The pods of --running that are on the node.
 Result<std::vector<placement::PlannedPod>> ReadRunningPods(const std::vector<std::string>& files,
                                                            placement::NodeInput& input) {
-  const Result<placement::Manifests> manifests = ReadManifests(files);
+  Result<placement::Manifests> manifests = ReadManifests(files);
   if (!manifests.ok()) return manifests.error();
+  placement::LeaveOutControllers(*manifests);
   Result<std::vector<placement::PlannedPod>> pods = placement::ExpandPods(*manifests, std::nullopt);
   if (!pods.ok()) return pods;
   if (input.object && !input.object->name.empty()) {

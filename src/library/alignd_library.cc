@@ -63,6 +63,7 @@ Result<std::vector<placement::PlannedPod>> ReadPods(const json& pods,
     const Result<Done> read = placement::ReadManifest(objects[i].dump(), place, manifests);
     if (!read.ok()) return read.error().In(place);
   }
+  placement::LeaveOutOwned(manifests);
   Result<std::vector<placement::PlannedPod>> expanded = placement::ExpandPods(manifests, replicas);
   if (expanded.ok() && expanded->empty()) {
     return BadCall("the manifests have no pods", "give objects that make pods");
