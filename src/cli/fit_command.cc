@@ -61,7 +61,7 @@ Result<placement::FitOptions> OptionsOf(const FitFlags& flags, bool fill) {
   options.fill = fill;
   for (const std::string& text : flags.compare) {
     const auto changes = placement::ParseConfigChanges(text);
-    if (!changes.ok()) return changes.error();
+    if (!changes.ok()) return changes.error().In("--compare");
     options.changes.insert(options.changes.end(), changes->begin(), changes->end());
   }
   return options;

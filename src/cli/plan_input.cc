@@ -66,6 +66,7 @@ Result<std::vector<NodeDocument>> ReadNodeDocuments(const std::vector<std::strin
   for (const std::string& file : files) {
     Result<std::vector<std::string>> documents = ReadDocuments(file);
     if (!documents.ok()) return documents.error();
+    if (documents->empty()) return EmptyFile(file);
     for (std::string& json : *documents) all.push_back({file, std::move(json)});
   }
   return all;

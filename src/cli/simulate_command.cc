@@ -163,7 +163,7 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
                          "alignctl simulate --check scenarios.jsonl"});
   command->callback([options, command, &action] {
     for (const char* const name : {"--device", "--replicas", "--explain", "--node-name",
-                                   "--pod-policies", "--shared-pool-handlers"}) {
+                                   "--pod-policies", "--shared-pool-handlers", "--not-devices"}) {
       if (IsPlan(options->plan) || command->count(name) == 0) continue;
       throw CLI::RequiresError(name, "--config, --node or --from-cluster");
     }

@@ -130,7 +130,7 @@ Result<Done> ReadChanges(const json& value, FitCall& call) {
   for (const json& element : value) {
     if (!element.is_string()) return bad;
     const auto changes = placement::ParseConfigChanges(element.get<std::string>());
-    if (!changes.ok()) return changes.error();
+    if (!changes.ok()) return changes.error().In("options.compare");
     call.options.changes.insert(call.options.changes.end(), changes->begin(), changes->end());
   }
   return Done{};

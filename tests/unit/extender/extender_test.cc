@@ -317,6 +317,33 @@ TEST(Extender, KnowsNodesWithAPodThatTheyWouldNotAdmit) {
   EXPECT_TRUE(filtered->unresolvable.contains("n1"));
 }
 
+// A resource of the Node's status alone. n2 has the flag --not-devices, or its field.
+TEST(Extender, CountsLicencesThatNoPluginServes) {
+  const auto node = [](const std::string& name, const std::string& more) {
+    FleetNode with_licences = TwoTimesTen(name);
+    with_licences.config.insert(1, more);
+    placement::NodeObject& object = with_licences.input.object.emplace();
+    object.name = name;
+    object.allocatable =
+        Amounts({{"cpu", "19"}, {"memory", "8Gi"}, {"pods", "110"}, {"example.com/licence", "5"}});
+    return with_licences;
+  };
+  PlannedPod pod;
+  pod.pod = AppPod("a", {{"example.com/licence", "4"}});
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{node("n1", ""),
+                                           node("n2", R"("notDevices":["example.com/licence"],)")},
+                    kStart);
+  ASSERT_FALSE(extender.Problem()) << extender.Problem()->Text();
+  const auto filtered = extender.Filter(pod, kBoth, kStart);
+  ASSERT_TRUE(filtered.ok()) << filtered.error().Text();
+  EXPECT_EQ(filtered->nodes, std::vector<std::string>{"n2"});
+  EXPECT_TRUE(filtered->unresolvable.contains("n1"));
+  PlannedPod next;
+  next.pod = AppPod("b", {{"example.com/licence", "2"}});
+  EXPECT_TRUE(extender.Filter(next, kBoth, kStart)->nodes.empty());
+}
+
 // As the nodes of a watch: the problem of one does not stop the others.
 TEST(Extender, ANodeWithAProblemConcernsNoOther) {
   FleetNode bad;

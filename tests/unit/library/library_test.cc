@@ -179,11 +179,13 @@ TEST(Library, NamesTheFaultyArgument) {
   EXPECT_TRUE(message(Fitted(nodes, "[null]")).starts_with("pods[0]: "));
   EXPECT_EQ(message(Fitted(nodes, PodJson("1"), R"({"config":5})")),
             "options.config: is no object");
+  EXPECT_TRUE(message(Fitted(nodes, PodJson("1"), R"({"compare":["a=b"]})"))
+                  .starts_with("options.compare: a=b: is not KEY=VALUE"));
   std::string many;
   for (int i = 0; i < 101; ++i) many += std::string(i > 0 ? "," : "") + "none";
   EXPECT_EQ(
       message(Fitted(nodes, PodJson("1"), (R"({"compare":["policy=)" + many + "\"]}").c_str())),
-      "--compare: more than 100 comparisons");
+      "more than 100 comparisons");
 }
 
 // 3,000 containers took minutes when the pod's class was found out for each of them.

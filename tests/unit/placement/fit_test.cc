@@ -229,7 +229,7 @@ TEST(Fit, ComparesConfigurations) {
   options.changes = {{"policy", "strict"}};
   const auto bad = FitAll({FitNode("a")}, {Replica("", "p", "1")}, options);
   ASSERT_FALSE(bad.ok());
-  EXPECT_TRUE(bad.error().message.starts_with("--compare policy=strict: ")) << bad.error().message;
+  EXPECT_TRUE(bad.error().message.starts_with("comparison policy=strict: ")) << bad.error().message;
 }
 
 // The Node object has what can be allocated now.

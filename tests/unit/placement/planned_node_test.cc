@@ -193,7 +193,8 @@ TEST(PlannedNode, TakesAllocatableFromTheNodeObject) {
   EXPECT_EQ(TextOf(node.Place(Requesting("b", {{"ephemeral-storage", "1Gi"}}))), "fits");
   EXPECT_EQ(TextOf(node.Place(Requesting("c", {{"nvidia.com/gpu", "1"}}))),
             "undecided by scheduler: nvidia.com/gpu: Node worker has 2, and their NUMA nodes are "
-            "not known; add --device nvidia.com/gpu=2@NUMA");
+            "not known; add --device nvidia.com/gpu=2@NUMA, or --not-devices nvidia.com/gpu if no "
+            "device plugin serves it");
   EXPECT_EQ(TextOf(node.Place(Requesting("d", {{"nvidia.com/gpu", "3"}}))),
             "refused by scheduler: Insufficient nvidia.com/gpu: 3 requested, 2 of 2 free");
   input.object->capacity = Amounts({{"cpu", "41"}});

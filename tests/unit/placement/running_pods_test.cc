@@ -240,6 +240,32 @@ TEST(RunningPods, KnowTheDevicesOfAnAnnotationFromTheCheckpoint) {
   EXPECT_TRUE(none.notes().empty());
 }
 
+// A resource of the Node object that no device plugin serves, such as a licence.
+TEST(NotDevices, AreCountedByTheSchedulerAlone) {
+  const std::string licence = "example.com/licence";
+  NodeInput input = RunningInput();
+  NodeObject& object = input.object.emplace();
+  object.name = "w";
+  object.allocatable = Amounts({{"cpu", "39"}, {"memory", "8Gi"}, {"pods", "110"}, {licence, "5"}});
+  const auto answer = [&](const KubeletConfig& config, const NodeInput& described, int count) {
+    return RunningNode(config, described)
+        .Ask(
+            RunningPodOf("x", {{"cpu", "2"}, {"memory", "1Gi"}, {licence, std::to_string(count)}}));
+  };
+  KubeletConfig config = RunningConfig();
+  EXPECT_EQ(answer(config, input, 5).outcome, Outcome::kUndecided);
+  config.not_devices = {licence};
+  EXPECT_EQ(answer(config, input, 5).outcome, Outcome::kFits);
+  EXPECT_EQ(answer(config, input, 6).outcome, Outcome::kRefused);
+  EXPECT_EQ(answer(config, input, 6).stage, Stage::kScheduler);
+  // With devices, a plugin serves it after all.
+  NodeInput with_devices = input;
+  auto parsed = ParseDevices(licence + "=3@0,2@1");
+  ASSERT_TRUE(AddDevices(parsed->first, std::move(parsed->second), with_devices).ok());
+  EXPECT_EQ(answer(config, with_devices, 3).outcome, Outcome::kFits);
+  EXPECT_FALSE(answer(config, with_devices, 3).admission->assignments.at("app").devices.empty());
+}
+
 constexpr char kFromCri[] = "resources known from CRI alone";
 
 bool NamesCri(const PlannedNode& node, const Pod& pod) {
