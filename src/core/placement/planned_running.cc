@@ -79,8 +79,8 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod, IfRefused if_refused
   unlisted_owned_.erase(pod.pod.uid);
   if (unlisted_owned_.empty()) std::erase(notes_, kOwnersNote);
   // Its class, and so what it has, follows from its spec, which the node has not done yet.
-  const bool is_unplaced = pod.is_resizing && (IsInState(pod) || DependsOnNode(pod, node().config));
-  if (!is_unplaced) {
+  const bool stays_open = pod.is_resizing && (IsInState(pod) || DependsOnNode(pod, node().config));
+  if (!stays_open) {
     const Result<Done> placed = PlaceRunning(pod, name, if_refused);
     if (!placed.ok()) return placed;
   } else if (!IsInState(pod)) {

@@ -386,7 +386,7 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
            {{"--nodes", "@nodes", "--replicas", "0"}, "--replicas 0: is not a number"},
            {{"--nodes", "@nodes", "--replicas", "many"}, "--replicas many: is not a number"},
            {{"--nodes", "@nodes", "--compare", "colour=red"}, "the keys are policy, scope"},
-           {{"--nodes", "@nodes", "--compare", "policy=strict"}, "--compare policy=strict"},
+           {{"--nodes", "@nodes", "--compare", "policy=strict"}, "comparison policy=strict"},
            {{"--nodes", "@nodes", "--device", "gpu=1"}, "extended resource"},
            {{"--nodes", "@nodes", "--score", "Best"}, "--score"}}) {
     const Printed printed = FitOn(c.arguments);
