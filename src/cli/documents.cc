@@ -114,4 +114,9 @@ Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrig
   return documents;
 }
 
+Error EmptyFile(const std::string& file) {
+  return BadDocuments((file == kDocumentStream ? "standard input" : file) + ": is empty",
+                      "write it again, or remove it");
+}
+
 }  // namespace alignd::cli

@@ -20,4 +20,7 @@ Result<std::vector<std::string>> ReadDocuments(const std::string& file,
                                                FileOrigin origin = FileOrigin::kNamed,
                                                int stop = -1);
 
+// Why a file without a document is refused: it may have been written in part.
+Error EmptyFile(const std::string& file);
+
 }  // namespace alignd::cli

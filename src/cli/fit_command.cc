@@ -61,7 +61,7 @@ Result<placement::FitOptions> OptionsOf(const FitFlags& flags, bool fill) {
   options.fill = fill;
   for (const std::string& text : flags.compare) {
     const auto changes = placement::ParseConfigChanges(text);
-    if (!changes.ok()) return changes.error();
+    if (!changes.ok()) return changes.error().In("--compare");
     options.changes.insert(options.changes.end(), changes->begin(), changes->end());
   }
   return options;
@@ -76,8 +76,9 @@ Result<int> FitPods(const FitFlags& flags, std::ostream& out) {
     return Error{ErrorCode::kInvalidArgument, "-f - and --nodes -: both are standard input",
                  "name a file for one of them"};
   }
-  const Result<placement::Manifests> manifests = ReadManifests(flags.files);
+  Result<placement::Manifests> manifests = ReadManifests(flags.files);
   if (!manifests.ok()) return manifests.error();
+  placement::LeaveOutOwned(*manifests);
   const auto pods = placement::ExpandPods(*manifests, replicas->count);
   if (!pods.ok()) return pods.error();
   if (pods->empty()) {

@@ -87,10 +87,7 @@ void PrintPlaced(const FitResult& result, const FitEntry& entry, bool wide, std:
                                    : DescribeAssignment(placement.cpu_nodes, placement.assignment))
         << '\n';
   }
-  if (entry.not_considered.empty()) return;
-  out << "  not considered:";
-  for (const std::string& field : entry.not_considered) out << ' ' << field;
-  out << '\n';
+  if (!entry.not_considered.empty()) PrintNotConsidered(entry.not_considered, out);
 }
 
 std::string PlacedOf(const FitEntry& entry) {

@@ -261,6 +261,7 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
   node.input.object = std::move(parts.object);
   const Result<Done> read = ReadStateFiles(directory, node);
   if (!read.ok()) return read.error();
+  placement::LeaveOutControllers(parts.running);
   Result<std::vector<placement::PlannedPod>> pods =
       placement::ExpandPods(parts.running, std::nullopt);
   if (!pods.ok()) return host::ContentError(pods.error(), directory);

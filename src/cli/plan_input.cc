@@ -66,6 +66,7 @@ Result<std::vector<NodeDocument>> ReadNodeDocuments(const std::vector<std::strin
   for (const std::string& file : files) {
     Result<std::vector<std::string>> documents = ReadDocuments(file);
     if (!documents.ok()) return documents.error();
+    if (documents->empty()) return EmptyFile(file);
     for (std::string& json : *documents) all.push_back({file, std::move(json)});
   }
   return all;
@@ -202,8 +203,9 @@ Result<placement::NodeFiles> ReadNodeState(const PlanSources& sources, const Kub
 // The pods of --running that are on the node.
 Result<std::vector<placement::PlannedPod>> ReadRunningPods(const std::vector<std::string>& files,
                                                            placement::NodeInput& input) {
-  const Result<placement::Manifests> manifests = ReadManifests(files);
+  Result<placement::Manifests> manifests = ReadManifests(files);
   if (!manifests.ok()) return manifests.error();
+  placement::LeaveOutControllers(*manifests);
   Result<std::vector<placement::PlannedPod>> pods = placement::ExpandPods(*manifests, std::nullopt);
   if (!pods.ok()) return pods;
   if (input.object && !input.object->name.empty()) {

@@ -104,9 +104,7 @@ void PrintPlanned(const placement::PlannedNode& node, const Planned& planned, bo
                   std::ostream& out) {
   PrintOutcome(node, planned, out);
   if (planned.verdict.outcome == Outcome::kFits && !planned.not_considered.empty()) {
-    out << "  not considered:";
-    for (const std::string& field : planned.not_considered) out << ' ' << field;
-    out << '\n';
+    PrintNotConsidered(planned.not_considered, out);
   }
   if (!explain || !planned.verdict.admission) return;
   const std::string policy =
@@ -207,6 +205,12 @@ std::string DescribeAssignment(const std::vector<int>& cpu_nodes, const Assignme
     text += ", " + resource + " " + DescribeDevices(allocation);
   }
   return text;
+}
+
+void PrintNotConsidered(const std::vector<std::string>& texts, std::ostream& out) {
+  out << "  not considered: ";
+  for (size_t i = 0; i < texts.size(); ++i) out << (i > 0 ? ", " : "") << texts[i];
+  out << '\n';
 }
 
 int PlanPods(placement::PlannedNode& node, const std::vector<PlannedPod>& pods,

@@ -21,6 +21,9 @@ std::string DescribeAssignment(const std::vector<int>& cpu_nodes,
 std::string DescribeAmounts(const std::vector<int>& cpu_nodes,
                             const admission::Assignment& assignment);
 
+// One line: what the answer about a pod does not consider.
+void PrintNotConsidered(const std::vector<std::string>& texts, std::ostream& out);
+
 // Places the pods one after the other and prints the placement of each container, why a pod does
 // not fit and which stage refuses it, and what is free on each NUMA node, unless the node is known
 // from an object; with `explain`, also how NUMA nodes were chosen. `skipped` are objects without

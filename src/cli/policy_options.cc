@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/pod/resource_name.h"
 #include "alignd/pod/shared_pool_handlers.h"
 
 namespace alignd::cli {
@@ -34,6 +35,21 @@ void AddPolicyOptions(CLI::App& command, placement::PolicyFlags& flags) {
       ->delimiter(',')
       ->check([](const std::string& name) {
         const Result<Done> checked = CheckHandlerName(name);
+        return checked.ok() ? std::string() : checked.error().Text();
+      });
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--not-devices",
+          [&flags](const std::vector<std::string>& names) {
+            flags.not_devices.emplace(names.begin(), names.end()).erase("");
+          },
+          "The same flag for notDevices: extended resources that no device plugin serves, such as "
+          "licences, of which only the scheduler counts how many are there; separated by commas; "
+          "empty: none")
+      ->type_name("RESOURCES")
+      ->delimiter(',')
+      ->check([](const std::string& name) {
+        const Result<Done> checked = name.empty() ? Done{} : CheckNotDevice(name);
         return checked.ok() ? std::string() : checked.error().Text();
       });
 }

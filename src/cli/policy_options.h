@@ -9,13 +9,13 @@ class App;
 
 namespace alignd::cli {
 
-inline constexpr char kFlagsOfNodes[] = "--pod-policies, --shared-pool-handlers";
+inline constexpr char kFlagsOfNodes[] = "--pod-policies, --shared-pool-handlers, --not-devices";
 // Why they are refused where no KubeletConfiguration is read.
 inline constexpr char kFlagsNeedConfig[] =
     "they replace fields of a KubeletConfiguration, and none is given; they do not change what "
     "alignd has written into NodeResourceTopology objects";
 
-// Adds --pod-policies and --shared-pool-handlers. `flags` outlives `command`.
+// Adds --pod-policies, --shared-pool-handlers and --not-devices. `flags` outlives `command`.
 void AddPolicyOptions(CLI::App& command, placement::PolicyFlags& flags);
 
 }  // namespace alignd::cli

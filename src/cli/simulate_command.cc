@@ -56,8 +56,9 @@ Result<int> SimulatePods(const SimulateOptions& options, std::ostream& out) {
     return Error{ErrorCode::kInvalidArgument, "no manifests are named",
                  "name files or directories, or - for standard input"};
   }
-  const Result<placement::Manifests> manifests = ReadManifests(options.plan.files);
+  Result<placement::Manifests> manifests = ReadManifests(options.plan.files);
   if (!manifests.ok()) return manifests.error();
+  placement::LeaveOutOwned(*manifests);
   const std::optional<int64_t> replicas =
       options.replicas > 0 ? std::optional(options.replicas) : std::nullopt;
   const auto pods = placement::ExpandPods(*manifests, replicas);
@@ -162,7 +163,7 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
                          "alignctl simulate --check scenarios.jsonl"});
   command->callback([options, command, &action] {
     for (const char* const name : {"--device", "--replicas", "--explain", "--node-name",
-                                   "--pod-policies", "--shared-pool-handlers"}) {
+                                   "--pod-policies", "--shared-pool-handlers", "--not-devices"}) {
       if (IsPlan(options->plan) || command->count(name) == 0) continue;
       throw CLI::RequiresError(name, "--config, --node or --from-cluster");
     }

@@ -5,6 +5,7 @@
 
 #include "alignd/noderesourcetopology/object.h"
 #include "alignd/placement/node_input.h"
+#include "cli/documents.h"
 #include "cli/lstopo_file.h"
 #include "control/control_client.h"
 #include "host/config_file.h"
@@ -63,6 +64,7 @@ Result<scenario::NodeDescription> ReadDescription(const std::string& file) {
   if (!text.ok()) return text.error();
   const Result<std::string> json = IsXml(*text) ? NodeJsonOfLstopo(*text) : host::YamlToJson(*text);
   if (!json.ok()) return host::ContentError(json.error(), file);
+  if (*json == "null") return EmptyFile(file);
   // With the devices that a running alignd has reported, as planning has them.
   Result<placement::NodeInput> node = placement::ReadNodeInput(*json);
   if (!node.ok()) return host::ContentError(node.error(), file);

@@ -44,9 +44,9 @@ std::string GatesOf(const KubeletConfig& config) {
   return "{" + text + "}";
 }
 
-std::string ValueOf(const SharedPoolHandlers& handlers) {
+std::string ValueOf(const std::set<std::string>& names) {
   std::string text;
-  for (const std::string& name : handlers.names()) text += (text.empty() ? "" : ",") + name;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
   return "[" + text + "]";
 }
 
@@ -100,7 +100,8 @@ std::vector<v1::Setting> ReportFields(const KubeletConfig& config,
       {"numaAllocateStrategy", Quoted(ToString(config.numa_allocate_strategy))},
       {"podPolicies", ValueOf(config.pod_policies)},
       {"namespacePolicies", ValueOf(config.namespace_policies)},
-      {"sharedPoolHandlers", ValueOf(config.shared_pool_handlers)}};
+      {"sharedPoolHandlers", ValueOf(config.shared_pool_handlers.names())},
+      {"notDevices", ValueOf(config.not_devices)}};
   std::vector<v1::Setting> settings;
   for (const auto& [name, value] : fields) {
     v1::Setting& setting = settings.emplace_back();

@@ -66,11 +66,28 @@ bool WasPendingBefore(const ReportSources& sources, const std::string& pod) {
   return newest != before.end() && (*newest)->outcome() != "admitted";
 }
 
+// Whether a pod of its UID or name is assigned something. A refused one has a sandbox only.
+bool RunsHere(const ReportSources& sources, const admission::NodeState& state, const Pod& pod) {
+  const std::set<std::string> uids = admission::PodsIn(state);
+  if (uids.contains(pod.uid)) return true;
+  const PodNames names = AllPodNames(sources);
+  return std::ranges::any_of(uids, [&](const std::string& uid) {
+    const auto name = names.find(uid);
+    return name != names.end() && name->second == pod.name_space + "/" + pod.name;
+  });
+}
+
 Result<WantedPod> FindWanted(const ReportSources& sources, const admission::NodeState& state,
                              const v1::WhyNotRequest& request) {
   if (!request.manifest().empty()) {
     const Result<placement::PlannedPod> planned = placement::ReadOnePod(request.manifest(), "");
     if (!planned.ok()) return planned.error();
+    if (RunsHere(sources, state, planned->pod)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "pod " + planned->pod.name_space + "/" + planned->pod.name +
+                       " runs on this node, and has what it is assigned",
+                   "see `alignctl pods`; for another pod like it, give it another name and no uid"};
+    }
     Pod pod = placement::PodOn(sources.node.config, *planned);
     std::set<std::string> unknown = Unregistered(sources, state, pod);
     return WantedPod{std::move(pod), std::move(unknown), std::nullopt};

@@ -66,6 +66,7 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
   if (options.shared_pool_handlers) {
     config.shared_pool_handlers = SharedPoolHandlers(*options.shared_pool_handlers);
   }
+  if (options.not_devices) config.not_devices = *options.not_devices;
   if (!machine.ok()) return;
   if (!checked.problems.empty()) return AddProblemsOfValues(*machine, file, checked);
   for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {

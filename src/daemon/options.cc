@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/pod/resource_name.h"
 #include "daemon/command_line.h"
 #include "metrics/listen_address.h"
 #include "rpc/unix_socket.h"
@@ -93,10 +94,21 @@ void AddOptions(CLI::App& app, Values& values) {
   app.add_option("--annotated-extended-resources", options.annotated_extended_resources,
                  "Whether pods may request extended resources by annotation")
       ->capture_default_str();
-  app.add_option("--not-devices", options.not_devices,
-                 "Extended resources that no device plugin serves, such as licences: pods that "
-                 "request them do not wait for a plugin; separated by commas")
-      ->delimiter(',');
+  app.add_option_function<std::vector<std::string>>(
+         "--not-devices",
+         [&chosen = options](const std::vector<std::string>& names) {
+           chosen.not_devices.emplace(names.begin(), names.end()).erase("");
+         },
+         "Extended resources that no device plugin serves, such as licences: pods that request "
+         "them do not wait for a plugin; separated by commas; empty: none; overrides the "
+         "configuration")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            const Result<Done> checked = name.empty() ? Done{} : CheckNotDevice(name);
+            return checked.ok() ? std::string() : checked.error().Text();
+          },
+          ""));
   app.add_option_function<std::vector<std::string>>(
          "--shared-pool-handlers",
          [&chosen = options](const std::vector<std::string>& names) {

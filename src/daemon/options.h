@@ -70,7 +70,8 @@ struct Options {
   std::chrono::milliseconds plugin_pre_start_timeout{30'000};
   std::chrono::milliseconds plugin_grace{300'000};
   std::chrono::milliseconds plugin_patience{300'000};
-  std::set<std::string> not_devices;  // extended resources that no device plugin serves
+  // Extended resources that no device plugin serves. Overrides the configuration's.
+  std::optional<std::set<std::string>> not_devices;
   // Runtime handlers whose containers do not run in cgroups of their own; a * at the end stands for
   // any text. Overrides the configuration's.
   std::optional<std::set<std::string>> shared_pool_handlers;

@@ -63,6 +63,7 @@ Result<std::vector<placement::PlannedPod>> ReadPods(const json& pods,
     const Result<Done> read = placement::ReadManifest(objects[i].dump(), place, manifests);
     if (!read.ok()) return read.error().In(place);
   }
+  placement::LeaveOutOwned(manifests);
   Result<std::vector<placement::PlannedPod>> expanded = placement::ExpandPods(manifests, replicas);
   if (expanded.ok() && expanded->empty()) {
     return BadCall("the manifests have no pods", "give objects that make pods");
@@ -129,7 +130,7 @@ Result<Done> ReadChanges(const json& value, FitCall& call) {
   for (const json& element : value) {
     if (!element.is_string()) return bad;
     const auto changes = placement::ParseConfigChanges(element.get<std::string>());
-    if (!changes.ok()) return changes.error();
+    if (!changes.ok()) return changes.error().In("options.compare");
     call.options.changes.insert(call.options.changes.end(), changes->begin(), changes->end());
   }
   return Done{};

@@ -54,10 +54,9 @@ Resources EstimateResources(const LinuxContainerResources& cri, QosClass qos,
   if (limit_millis > 0) estimate.limits["cpu"] = Millis(limit_millis);
   if (request_millis > 0) estimate.requests["cpu"] = Millis(request_millis);
   if (cri.memory_limit_in_bytes() > 0) {
-    estimate.limits["memory"] = Quantity(cri.memory_limit_in_bytes());
-    if (qos == QosClass::kGuaranteed) {
-      estimate.requests["memory"] = Quantity(cri.memory_limit_in_bytes());
-    }
+    const Quantity memory(cri.memory_limit_in_bytes(), Quantity::Format::kBinarySi);
+    estimate.limits["memory"] = memory;
+    if (qos == QosClass::kGuaranteed) estimate.requests["memory"] = memory;
   }
   for (const auto& [resource, bytes] : Hugepages(cri)) {
     estimate.limits[resource] = bytes;

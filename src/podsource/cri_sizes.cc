@@ -67,7 +67,8 @@ ResourceList Hugepages(const LinuxContainerResources& cri) {
   for (const runtime::v1::HugepageLimit& pages : cri.hugepage_limits()) {
     const std::string resource = HugepageResource(pages.page_size());
     if (resource.empty() || pages.limit() == 0 || pages.limit() > uint64_t{INT64_MAX}) continue;
-    hugepages[resource] = Quantity(static_cast<int64_t>(pages.limit()));
+    hugepages[resource] =
+        Quantity(static_cast<int64_t>(pages.limit()), Quantity::Format::kBinarySi);
   }
   return hugepages;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/placement/fleet_node.h"
 #include "alignd/scenario/simulation.h"
 #include "core/crowded_node.h"
@@ -34,6 +35,31 @@ PlannedPod SmallPod(const std::string& uid, const Machine& machine, Random& rand
   return planned;
 }
 
+// Moves the devices of the pod from its spec to its annotation. False: it has none.
+bool HideDevices(PlannedPod& pod) {
+  for (Container& container : pod.pod.containers) {
+    const Quantity* const devices = Find(container.resources.limits, "a.com/dev");
+    if (devices == nullptr || devices->IsZero()) continue;
+    pod.annotated_devices[container.name]["a.com/dev"] = *devices;
+    container.resources.limits.erase("a.com/dev");
+    container.resources.requests.erase("a.com/dev");
+  }
+  return !pod.annotated_devices.empty();
+}
+
+// The node as before a change of its topology policy, in that state.
+scenario::Simulation BeforeChange(const FleetNode& node, KubeletConfig config,
+                                  const admission::NodeState& state) {
+  config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+  config.topology_manager_policy_options.clear();
+  config.topology_manager_scope = TopologyManagerScope::kContainer;
+  for (NamespacePolicies& entry : config.namespace_policies) entry.defaults.numa_topology.reset();
+  auto before = scenario::Simulation::Start(node.input.description, config);
+  EXPECT_TRUE(before.ok()) << before.error().Text();
+  before->SetState(state);
+  return *std::move(before);
+}
+
 TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
   Random random;
   const int runs = Iterations(400);
@@ -41,7 +67,8 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
   int refused = 0;
   int open = 0;
   int guessed = 0;
-  int unplanned = 0;
+  int of_before = 0;  // pods that the node runs and would refuse
+  int hidden = 0;     // pods with devices that their spec does not have
   for (int run = 0; run < runs; ++run) {
     FleetNode node = RandomFleetNode("n", random);
     node.running.clear();
@@ -54,25 +81,47 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
     const auto admit = [&](const PlannedPod& pod) {
       return truth->Run(scenario::AdmitPod{PodOn(*config, pod)}).admission->admitted();
     };
+    // Whether an earlier configuration has admitted a pod that this one would refuse even alone.
+    const auto admitted_before = [&](const PlannedPod& pod) {
+      auto empty = scenario::Simulation::Start(node.input.description, *config);
+      const Pod on_node = PodOn(*config, pod);
+      if (empty->Run(scenario::AdmitPod{on_node}).admission->admitted()) return false;
+      auto before = BeforeChange(node, *config, truth->state());
+      if (!before.Run(scenario::AdmitPod{on_node}).admission->admitted()) return false;
+      truth->SetState(before.state());
+      return true;
+    };
+    const bool may_change = random.OnceIn(3);
     for (int step = 0; step < 8; ++step) {
       if (!node.running.empty() && random.OnceIn(3)) {
         const auto gone =
             node.running.begin() + random.Number(0, static_cast<int>(node.running.size()) - 1);
-        truth->Run(scenario::RemovePod{gone->pod.uid});
+        admission::NodeState without = truth->state();
+        admission::ReleasePod(gone->pod.uid, without);
+        truth->SetState(std::move(without));
         node.running.erase(gone);
         continue;
       }
-      const PlannedPod pod = SmallPod("run-" + std::to_string(step), machine, random);
+      PlannedPod pod = SmallPod("run-" + std::to_string(step), machine, random);
       if (!pod.faults.empty() || !pod.undecided.empty() || !pod.gates.empty()) continue;
-      if (admit(pod)) node.running.push_back(pod);
+      // By its annotation alone, the pod has the devices that it is admitted with.
+      const PlannedPod with_devices = pod;
+      const bool hides = random.OnceIn(5) && HideDevices(pod);
+      if (admit(with_devices)) {
+        hidden += hides ? 1 : 0;
+        node.running.push_back(hides ? pod : with_devices);
+      } else if (may_change && admitted_before(with_devices)) {
+        ++of_before;
+        node.running.push_back(with_devices);
+      }
     }
     if (node.running.size() > 1 && random.OnceIn(2)) std::swap(node.running[0], node.running[1]);
-    Result<PlannedNode> planned = MakePlannedNode(node);
-    if (!planned.ok()) {
-      // No answer: a pod that runs, and that the node would refuse if it were the first one.
-      ++unplanned;
-      continue;
+    if (random.OnceIn(4)) {  // then, no place is a guess
+      node.files = {truth->CpuManagerState(), truth->MemoryManagerState(),
+                    checkpoint::FormatDeviceCheckpoint(truth->state().devices)};
     }
+    Result<PlannedNode> planned = MakePlannedNode(node);
+    ASSERT_TRUE(planned.ok()) << planned.error().Text();
     for (int step = 0; step < 4; ++step) {
       const PlannedPod pod = SmallPod("pod-" + std::to_string(step), machine, random);
       const Verdict verdict = planned->Place(pod);
@@ -93,7 +142,8 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
   EXPECT_GT(guessed, runs / 8);
   EXPECT_GT(refused, 0);
   EXPECT_GT(open, 0);
-  EXPECT_LT(unplanned, runs / 20);
+  EXPECT_GT(of_before, runs / 100);
+  EXPECT_GT(hidden, runs / 100);
 }
 
 AmountRow RandomRow(size_t length, int most, Random& random) {

@@ -78,6 +78,8 @@ struct KubeletConfig {
   // first that has it counts.
   std::vector<NamespacePolicies> namespace_policies;
   SharedPoolHandlers shared_pool_handlers = SharedPoolHandlers(DefaultSharedPoolHandlers());
+  // Extended resources that no device plugin serves, such as licences: nothing is assigned of them.
+  std::set<std::string> not_devices = {};
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
 };

@@ -66,7 +66,7 @@ Result<Done> UseFiles(FleetNode& node);
 // The node with all its pods.
 // Errors: kInvalidArgument: what is wrong with a part, or how they do not fit together; its
 // problem.
-Result<PlannedNode> MakePlannedNode(const FleetNode& node);
+Result<PlannedNode> MakePlannedNode(const FleetNode& node, IfRefused if_refused = IfRefused::kOpen);
 
 // In place of a node that has that problem: it can decide about no pod, and has the pods of the
 // node.

@@ -25,15 +25,24 @@ class GuessedPlaces {
   bool empty() const { return items_.empty(); }
 
   // The pod was placed: what it has in `after` and not in `before` can be elsewhere. On one NUMA
-  // node, only the numbers of its CPUs can be others. `pod`: as OnThisNode has it.
-  void Add(const admission::Node& node, const Pod& pod, const admission::NodeState& before,
+  // node, only the numbers of its CPUs can be others. `pod`: as OnThisNode has it. False: it has
+  // nothing that it did not have before.
+  bool Add(const admission::Node& node, const Pod& pod, const admission::NodeState& before,
            const admission::NodeState& after);
 
-  // The pod runs, and what it has is not in `state`, because it does not fit beside the others
-  // where they are by the guess, or because it is resized: other pods that need such resources are
-  // open.
-  void AddWithoutPlace(const admission::Node& node, const Pod& pod,
-                       const admission::NodeState& state, bool is_resizing);
+  // The pod runs and finds no place in `state`. It has what `state` has of it. Of what it requests
+  // beyond that, it is not known how much it has and where: other pods that need such resources are
+  // open. False: `state` has all that it requests.
+  bool AddWithoutPlace(const admission::Node& node, const Pod& pod,
+                       const admission::NodeState& state);
+
+  // The pod is resized, and `state` has nothing of it: what its containers request does not say
+  // what they have.
+  void AddResized(const admission::Node& node, const Pod& pod, const admission::NodeState& state);
+
+  // The pod can have devices of these resources that its spec does not request.
+  void AddUnlisted(const admission::Node& node, const Pod& pod, const admission::NodeState& state,
+                   const std::set<std::string>& devices);
 
   // Why the decision can be another one if these pods are elsewhere; empty: it is the same.
   // Of pods that are aligned with NUMA nodes, each container, or the pod with scope pod, must be
@@ -55,6 +64,12 @@ class GuessedPlaces {
   // Before the first pod.
   void Start(const admission::Node& node, const Pod& pod, const admission::NodeState& before);
   void SetFree(const admission::Node& node, const admission::NodeState& state);
+  // Adds all types of memory that the node assigns.
+  void AddMemory(std::set<std::string>& resources) const;
+  // The resources of which the pod requests more than `state` has of it.
+  std::set<std::string> MissingOf(const admission::Node& node, const Pod& pod,
+                                  const admission::NodeState& state) const;
+  void AddUnclear(const std::set<std::string>& resources);
   NumaAmounts PartOf(const admission::Node& node, const Pod& pod, const Container& container) const;
   std::vector<NumaAmounts> PartsOf(const admission::Node& node, const Pod& pod) const;
   std::vector<Item> ItemsWith(const std::vector<NumaAmounts>& parts) const;
@@ -73,6 +88,8 @@ class GuessedPlaces {
   std::map<std::string, std::vector<int64_t>> capacity_;
   // Resources with devices of which some are on several NUMA nodes or on none, and not all on none.
   std::set<std::string> loose_;
+  // Resources of which pods can have devices that no spec requests.
+  std::set<std::string> unlisted_;
   bool has_part_of_core_ = false;  // with full-pcpus-only, a core is free in part
   bool has_groups_ = false;        // memory of several NUMA nodes is assigned together
 };

@@ -48,6 +48,9 @@ struct PlannedPod {
   // the kubelet's Pods API follows the annotation, or refuses the pod. Empty: both agree, or the
   // pod is on a node already.
   std::string annotation_conflict;
+  // The devices by container that its annotation has, where these are more than its spec has: a
+  // pod that runs on a node that follows the annotation has these.
+  std::map<std::string, ResourceList> annotated_devices = {};
   // Fields that the scheduler or the kubelet looks at and that are not considered here:
   // "spec.affinity"; "RuntimeClass.scheduling" for that of its RuntimeClass.
   std::vector<std::string> not_considered;
@@ -68,6 +71,16 @@ enum class PodNames {
   kJobOf,    // NAME-time-xxxxx: CronJob
 };
 
+// The object that has made another one, and makes it again if it is deleted: of metadata's
+// ownerReferences, the one with `controller: true`.
+struct ControllerReference {
+  std::string kind;
+  std::string name;
+  std::string uid;
+
+  friend bool operator==(const ControllerReference&, const ControllerReference&) = default;
+};
+
 // An object that is a pod, or makes pods.
 struct Workload {
   std::string kind;
@@ -81,6 +94,9 @@ struct Workload {
   bool is_resolved = false;  // a pod that the API server has: with the overhead of its RuntimeClass
   bool one_per_node = false;  // a DaemonSet: `replicas` is no choice
   std::string file;           // where it stands, for errors
+  std::string uid;            // empty: the API server does not have it yet
+  // One of a kind that is read here.
+  std::optional<ControllerReference> controller = {};
 };
 
 // What a RuntimeClass adds to the pods that name it.
@@ -114,6 +130,14 @@ enum class ManifestOrigin {
 // version that is not known, a LimitRange (it changes requests, and is not applied here).
 Result<Done> ReadManifest(std::string_view json, const std::string& file, Manifests& manifests,
                           ManifestOrigin origin = ManifestOrigin::kFile);
+
+// For pods that are planned: leaves out each workload of which a controller is among the workloads,
+// and so makes it, also over several levels, and adds it to `skipped`.
+void LeaveOutOwned(Manifests& manifests);
+
+// For pods that run: leaves out each workload that is the controller of another one, whose pods are
+// those that run, and adds it to `skipped`.
+void LeaveOutControllers(Manifests& manifests);
 
 // The pods of all workloads, with the handlers of DefaultSharedPoolHandlers; a RuntimeClass that is
 // not among the manifests has its own name as its handler. In their order, with the names that

@@ -52,6 +52,12 @@ struct Verdict {
   std::string cause = {};
 };
 
+// What follows if a pod runs that the node would not admit now, and of which no state file has all.
+enum class IfRefused {
+  kOpen,   // later pods that need what it can have are undecided
+  kError,  // the node cannot have that configuration
+};
+
 // Owns its state. Copies share the machine and the configuration. Not thread-safe.
 class PlannedNode {
  public:
@@ -72,11 +78,13 @@ class PlannedNode {
   Verdict Ask(const PlannedPod& pod) const;
 
   // A pod that runs on the node: it is counted, and assigned what it requests unless it has it.
-  // Where a pod is that no state file has is a guess: later pods are undecided if it matters. After
-  // one that does not fit where those before it are by the guess, or that is resized in place and
-  // that no state file has, all that need what it has are. One that waits for a node is ignored.
-  // Errors: kInvalidArgument if the node cannot have that pod.
-  Result<Done> AddRunning(const PlannedPod& pod);
+  // Where a pod is that no state file has is a guess: later pods are undecided if it matters. Of a
+  // pod that the node would not admit now, what the state files have counts. After one of which
+  // they do not have all, or that is resized in place and that they do not have, later pods are
+  // undecided that need what it can have. One that waits for a node is ignored.
+  // Errors: kInvalidArgument if too little is known of the pod; with kError, also if the node would
+  // not admit it, whatever other pods there are that no state file has.
+  Result<Done> AddRunning(const PlannedPod& pod, IfRefused if_refused = IfRefused::kOpen);
 
   // A pod that runs on the node, and whose assignments the object has (NodeInput::object_view):
   // only what it requests is counted.
@@ -113,6 +121,13 @@ class PlannedNode {
   PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
 
   void CountPodsOfFiles();
+  // The part of AddRunning that assigns. `name`: of the pod, for errors and notes.
+  Result<Done> PlaceRunning(const PlannedPod& pod, const std::string& name, IfRefused if_refused);
+  // Whether the pod has an assignment.
+  bool IsInState(const PlannedPod& pod) const;
+  // The resources of which the pod can have devices by its annotation alone, which no state file
+  // has.
+  std::set<std::string> UnlistedDevices(const PlannedPod& pod) const;
   // The pod as the node's managers have it.
   Pod Managed(const PlannedPod& pod) const;
   // The answer, if a stage before the kubelet has it.

@@ -13,6 +13,7 @@ namespace alignd::placement {
 struct PolicyFlags {
   std::optional<std::set<PodPolicy>> pod_policies = {};            // --pod-policies
   std::optional<std::set<std::string>> shared_pool_handlers = {};  // --shared-pool-handlers
+  std::optional<std::set<std::string>> not_devices = {};           // --not-devices
 
   friend bool operator==(const PolicyFlags&, const PolicyFlags&) = default;
 };

@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "alignd/base/result.h"
+
 namespace alignd {
 
 // Whether the name is neither cpu, memory, ephemeral-storage nor huge pages, such as a resource of
@@ -17,5 +19,9 @@ bool IsMemoryName(std::string_view name);
 // Source: Kubernetes pkg/apis/core/v1/helper/helpers.go, IsExtendedResourceName, which the kubelet
 // requires of a device plugin's resource.
 bool MayBeDevice(std::string_view name);
+
+// The same for a name that is written into `notDevices`.
+// Errors: kInvalidArgument: containers get no devices of that name in any case.
+Result<Done> CheckNotDevice(std::string_view name);
 
 }  // namespace alignd

@@ -155,11 +155,23 @@ bool FitsOnline(const Node& node, const NodeState& state, const Pod& pod) {
   return Fits(node, online, pod);
 }
 
+// Whether a container of the pod requests a part of a byte, which no memory manager assigns.
+bool RequestsPartOfByte(const Node& node, const Pod& pod) {
+  return std::ranges::any_of(pod.containers, [&](const Container& container) {
+    return RequestsMemory(node, pod, container) &&
+           std::ranges::any_of(container.resources.requests, [](const auto& entry) {
+             return IsMemoryName(entry.first) && entry.second.Value() < INT64_MAX &&
+                    Quantity(entry.second.Value()) != entry.second;
+           });
+  });
+}
+
 // What helps a pod that does not fit on the empty node.
 std::string RequestLess(const Node& node, const NodeState& state, const Pod& pod) {
   const std::string missing =
       AssignsMemory(node, pod) ? HugePagesNotThere(node, state, pod) : std::string();
   if (!missing.empty()) return "the machine has no " + missing + ": reserve some, or request none";
+  if (RequestsPartOfByte(node, pod)) return "request a whole number of bytes of memory";
   const bool is_memory =
       AssignsMemory(node, pod) && Fits(node, EmptyState(node, state), WithLittleMemory(pod));
   return is_memory ? "request less memory or fewer huge pages" : "reduce its requests";

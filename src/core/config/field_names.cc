@@ -90,6 +90,7 @@ constexpr std::array kFields = std::to_array<std::string_view>({
     "nodeStatusMaxImages",
     "nodeStatusReportFrequency",
     "nodeStatusUpdateFrequency",
+    "notDevices",
     "numaAllocateStrategy",
     "oomScoreAdj",
     "podCIDR",

@@ -330,6 +330,7 @@ constexpr std::array kReaders = std::to_array<FieldReader>({
     {"podPolicies", ReadPodPolicySwitch},
     {"namespacePolicies", ReadNamespacePolicies},
     {"sharedPoolHandlers", ReadSharedPoolHandlers},
+    {"notDevices", ReadNotDevices},
 });
 constexpr size_t kNamesAfter = 2;
 

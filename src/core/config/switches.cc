@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "alignd/config/config_problem.h"
 #include "alignd/config/pod_policy_switch.h"
+#include "alignd/pod/resource_name.h"
 #include "core/pod/default_policies.h"
 
 namespace alignd {
@@ -129,6 +131,26 @@ const NamespacePolicies* EntryOf(const KubeletConfig& config, std::string_view n
   const auto entry = std::ranges::find_if(config.namespace_policies,
                                           [&](const auto& one) { return one.Has(name_space); });
   return entry == config.namespace_policies.end() ? nullptr : &*entry;
+}
+
+// A list of names; nullopt: there is none.
+Result<std::optional<std::set<std::string>>> ReadNames(
+    const View& top, std::string_view field,
+    const std::function<Result<Done>(const std::string&)>& check) {
+  const Result<std::optional<View>> list = top.Find(field);
+  if (!list.ok()) return list.error();
+  if (!*list) return std::optional<std::set<std::string>>();
+  const Result<std::vector<View>> elements = (*list)->Elements();
+  if (!elements.ok()) return elements.error();
+  std::set<std::string> names;
+  for (const View& element : *elements) {
+    const Result<std::string> name = element.String();
+    if (!name.ok()) return name.error();
+    const Result<Done> checked = check(*name);
+    if (!checked.ok()) return checked.error().In(element.path());
+    names.insert(*name);
+  }
+  return std::optional(std::move(names));
 }
 
 }  // namespace
@@ -260,21 +282,21 @@ Result<Done> ReadNamespacePolicies(const View& top, KubeletConfig& config) {
 }
 
 Result<Done> ReadSharedPoolHandlers(const View& top, KubeletConfig& config) {
-  const Result<std::optional<View>> list = top.Find("sharedPoolHandlers");
-  if (!list.ok()) return list.error();
-  if (!*list) return Done{};
-  const Result<std::vector<View>> elements = (*list)->Elements();
-  if (!elements.ok()) return elements.error();
-  std::set<std::string> names;
-  for (const View& element : *elements) {
-    const Result<std::string> name = element.String();
-    if (!name.ok()) return name.error();
-    if (name->empty()) return element.IsNot("the name of a runtime handler");
-    const Result<Done> checked = CheckHandlerName(*name);
-    if (!checked.ok()) return checked.error().In(element.path());
-    names.insert(*name);
-  }
-  config.shared_pool_handlers = SharedPoolHandlers(std::move(names));
+  Result<std::optional<std::set<std::string>>> names =
+      ReadNames(top, "sharedPoolHandlers", [](const std::string& name) {
+        if (!name.empty()) return CheckHandlerName(name);
+        return Result<Done>(
+            Error{ErrorCode::kInvalidArgument, "is empty", "write the names of runtime handlers"});
+      });
+  if (!names.ok()) return names.error();
+  if (*names) config.shared_pool_handlers = SharedPoolHandlers(**std::move(names));
+  return Done{};
+}
+
+Result<Done> ReadNotDevices(const View& top, KubeletConfig& config) {
+  Result<std::optional<std::set<std::string>>> names = ReadNames(top, "notDevices", CheckNotDevice);
+  if (!names.ok()) return names.error();
+  if (*names) config.not_devices = **std::move(names);
   return Done{};
 }
 

@@ -16,4 +16,7 @@ Result<Done> ReadNamespacePolicies(const json::View& top, KubeletConfig& config)
 // sharedPoolHandlers. Errors: as above, of a name that CheckHandlerName refuses, or that is empty.
 Result<Done> ReadSharedPoolHandlers(const json::View& top, KubeletConfig& config);
 
+// notDevices. Errors: as above, of a name that CheckNotDevice refuses.
+Result<Done> ReadNotDevices(const json::View& top, KubeletConfig& config);
+
 }  // namespace alignd

@@ -63,8 +63,8 @@ std::string GroupsText(const std::vector<MemoryGroup>& groups) {
 }
 
 // What the decision depends on beside the policies, as a KubeletConfiguration has it. Not of it:
-// `compatibility`, `numaAllocateStrategy`, `podPolicies`, `namespacePolicies` and
-// `sharedPoolHandlers`, and the policy that other readers do not know.
+// `compatibility`, `numaAllocateStrategy`, `podPolicies`, `namespacePolicies`,
+// `sharedPoolHandlers` and `notDevices`, and the policy that other readers do not know.
 std::string OptionsText(const KubeletConfig& config) {
   OrderedJson options = OrderedJson::object();
   if (config.topology_manager_policy == TopologyManagerPolicy::kBestAttainable) {
@@ -96,6 +96,7 @@ std::string OptionsText(const KubeletConfig& config) {
   if (config.shared_pool_handlers != KubeletConfig{}.shared_pool_handlers) {
     options["sharedPoolHandlers"] = config.shared_pool_handlers.names();
   }
+  if (!config.not_devices.empty()) options["notDevices"] = config.not_devices;
   return options.dump();
 }
 

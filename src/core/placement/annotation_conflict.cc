@@ -110,17 +110,30 @@ std::optional<std::string> OtherClass(const std::vector<Container>& annotated,
   return "makes the pod " + std::string(ours) + ", the spec " + std::string(theirs);
 }
 
+Result<std::vector<Container>> ContainersIn(std::string_view key, const std::string& text) {
+  if (key == kKoordinatorAnnotation) return ParseKoordinatorResources(text);
+  return key == kResourcesAnnotation ? ParseAnnotatedResources(text) : ParseIntelResources(text);
+}
+
+// Its name and text. A node takes the first one that is there, in this order.
+std::optional<std::pair<std::string_view, std::string>> AnnotationOf(const json::View& metadata) {
+  const auto annotations = metadata.value().find("annotations");
+  if (annotations == metadata.value().end() || !annotations->is_object()) return std::nullopt;
+  for (const std::string_view key :
+       {kResourcesAnnotation, kIntelResourcesAnnotation, kKoordinatorAnnotation}) {
+    const auto found = annotations->find(std::string(key));
+    if (found == annotations->end() || !found->is_string()) continue;
+    return std::pair(key, found->get<std::string>());
+  }
+  return std::nullopt;
+}
+
 Result<std::optional<std::string>> Compare(std::string_view key, const std::string& text,
                                            const Pod& pod) {
-  if (key == kKoordinatorAnnotation) {
-    const Result<std::vector<Container>> read = ParseKoordinatorResources(text);
-    if (!read.ok()) return read.error();
-    return FirstOther(*read, pod);
-  }
-  const bool is_own = key == kResourcesAnnotation;
-  const Result<std::vector<Container>> read =
-      is_own ? ParseAnnotatedResources(text) : ParseIntelResources(text);
+  const Result<std::vector<Container>> read = ContainersIn(key, text);
   if (!read.ok()) return read.error();
+  if (key == kKoordinatorAnnotation) return FirstOther(*read, pod);
+  const bool is_own = key == kResourcesAnnotation;
   if (auto found = FirstDifference(*read, pod, is_own, false)) return found;
   std::optional<Resources> whole;
   if (is_own) {
@@ -137,25 +150,37 @@ Result<std::optional<std::string>> Compare(std::string_view key, const std::stri
 }  // namespace
 
 std::string AnnotationConflict(const json::View& metadata, const Pod& pod) {
-  const auto annotations = metadata.value().find("annotations");
-  if (annotations == metadata.value().end() || !annotations->is_object()) return "";
-  // In the order in which a node looks for them: it takes the first one that is there.
-  for (const std::string_view key :
-       {kResourcesAnnotation, kIntelResourcesAnnotation, kKoordinatorAnnotation}) {
-    const auto found = annotations->find(std::string(key));
-    if (found == annotations->end() || !found->is_string()) continue;
-    const std::string author = "annotation " + std::string(key);
-    const Result<std::optional<std::string>> difference =
-        Compare(key, found->get_ref<const std::string&>(), pod);
-    if (difference.ok() && !*difference) return "";
-    std::string what =
-        difference.ok() ? author + " " + **difference : difference.error().In(author).message;
-    if (what.size() > kLongest) what = author + " does not state what the spec states";
-    return what +
-           "; a node that does not ask the kubelet's Pods API follows the annotation or refuses "
-           "the pod: make both equal, or remove the annotation";
+  const auto stated = AnnotationOf(metadata);
+  if (!stated) return "";
+  const std::string author = "annotation " + std::string(stated->first);
+  const Result<std::optional<std::string>> difference = Compare(stated->first, stated->second, pod);
+  if (difference.ok() && !*difference) return "";
+  std::string what =
+      difference.ok() ? author + " " + **difference : difference.error().In(author).message;
+  if (what.size() > kLongest) what = author + " does not state what the spec states";
+  return what +
+         "; a node that does not ask the kubelet's Pods API follows the annotation or refuses the "
+         "pod: make both equal, or remove the annotation";
+}
+
+std::map<std::string, ResourceList> AnnotatedDevices(const json::View& metadata, const Pod& pod) {
+  std::map<std::string, ResourceList> devices;
+  const auto stated = AnnotationOf(metadata);
+  if (!stated) return devices;
+  const Result<std::vector<Container>> read = ContainersIn(stated->first, stated->second);
+  if (!read.ok()) return devices;
+  for (const Container& container : *read) {
+    const auto own = std::ranges::find(pod.containers, container.name, &Container::name);
+    if (own == pod.containers.end()) continue;
+    for (const auto& [name, amount] : container.resources.limits) {
+      if (!IsExtendedResource(name)) continue;
+      const Quantity* const of_spec = Find(own->resources.limits, name);
+      if ((of_spec == nullptr ? Quantity() : *of_spec) < amount) {
+        devices[container.name][name] = amount;
+      }
+    }
   }
-  return "";
+  return devices;
 }
 
 }  // namespace alignd::placement

@@ -2,6 +2,7 @@
 // the core.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "alignd/pod/pod.h"
@@ -13,5 +14,9 @@ namespace alignd::placement {
 // as its spec states it. Of a container that is not named, a node estimates the resources.
 // Source: AnnotationSource, which a node asks where the kubelet has no Pods API.
 std::string AnnotationConflict(const json::View& metadata, const Pod& pod);
+
+// What PlannedPod::annotated_devices has. Empty for an annotation that cannot be read: a node that
+// follows it refuses the pod.
+std::map<std::string, ResourceList> AnnotatedDevices(const json::View& metadata, const Pod& pod);
 
 }  // namespace alignd::placement

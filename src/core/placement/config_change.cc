@@ -107,7 +107,7 @@ Result<std::vector<ConfigChange>> ParseConfigChanges(std::string_view text) {
   if (known == nullptr || rest.empty()) {
     std::string all;
     for (const std::string& name : ConfigChangeKeys()) all += (all.empty() ? "" : ", ") + name;
-    return BadChange("--compare " + std::string(text) + ": is not KEY=VALUE with a known key",
+    return BadChange(std::string(text) + ": is not KEY=VALUE with a known key",
                      "the keys are " + all);
   }
   std::vector<ConfigChange> changes;
@@ -120,7 +120,7 @@ Result<std::vector<ConfigChange>> ParseConfigChanges(std::string_view text) {
   changes.push_back({key, std::string(rest)});
   for (const ConfigChange& change : changes) {
     if (!change.value.empty()) continue;
-    return BadChange("--compare " + std::string(text) + ": has an empty value",
+    return BadChange(std::string(text) + ": has an empty value",
                      "write values with one comma between them");
   }
   return changes;

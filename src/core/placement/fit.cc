@@ -276,7 +276,7 @@ Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vecto
                            const FitOptions& options, const ForEach& for_each) {
   if (options.changes.size() > kMaxComparisons) {
     return Error{ErrorCode::kInvalidArgument,
-                 "--compare: more than " + std::to_string(kMaxComparisons) + " comparisons",
+                 "more than " + std::to_string(kMaxComparisons) + " comparisons",
                  "compare fewer settings at once"};
   }
   Result<Fleet> fleet = Fleet::Make(nodes, options.strategy, for_each);
@@ -300,7 +300,7 @@ Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vecto
     Result<Comparison> comparison =
         Compare(nodes, change, options.strategy, pods, options.fill, for_each, decidable);
     if (!comparison.ok()) {
-      return comparison.error().In("--compare " + change.key + "=" + change.value);
+      return comparison.error().In("comparison " + change.key + "=" + change.value);
     }
     result.comparisons.push_back(*std::move(comparison));
   }

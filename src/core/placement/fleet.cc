@@ -96,7 +96,8 @@ Result<Done> Fleet::AddNodes(const std::vector<FleetNode>& nodes, std::vector<Le
         continue;
       }
     }
-    Result<PlannedNode> planned = MakePlannedNode(node);
+    Result<PlannedNode> planned =
+        MakePlannedNode(node, left_out == nullptr ? IfRefused::kOpen : IfRefused::kError);
     const bool is_of_objects = node.problem || node.input.object_view;
     if (!planned.ok() && (node.problem || (is_of_objects && left_out == nullptr))) {
       problems_.emplace(names_.size(), planned.error());

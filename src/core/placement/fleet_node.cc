@@ -67,6 +67,7 @@ Result<Done> ReadRunning(const View& top, FleetNode& node) {
     if (!read.ok()) return read.error().In(element.path());
   }
   if (!faults.empty()) return BadNode(faults.texts().front(), "write `running` as a list of pods");
+  LeaveOutControllers(manifests);
   Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
   if (!pods.ok()) return pods.error().In("running");
   node.running = *std::move(pods);
@@ -198,7 +199,7 @@ Result<Done> UseFiles(FleetNode& node) {
   return Done{};
 }
 
-Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node) {
+Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node, IfRefused if_refused) {
   if (fleet_node.problem) return *fleet_node.problem;
   const std::string place = "node " + fleet_node.name;
   if (fleet_node.config.empty()) {
@@ -216,7 +217,7 @@ Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node) {
       PlannedNode::Make(fleet_node.input, *config, *pod_limit, fleet_node.files);
   if (!node.ok()) return node.error().In(place);
   for (const PlannedPod& pod : fleet_node.running) {
-    const Result<Done> added = node->AddRunning(pod);
+    const Result<Done> added = node->AddRunning(pod, if_refused);
     if (!added.ok()) return added.error().In(place);
   }
   for (const PlannedPod& pod : fleet_node.counted) node->CountRunning(pod);

@@ -13,6 +13,7 @@
 #include "core/memorymanager/memory_request.h"
 #include "core/placement/cpu_numbers.h"
 #include "core/placement/numa_amounts.h"
+#include "core/placement/numa_rules.h"
 #include "core/placement/numa_search.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -23,26 +24,6 @@ using admission::Node;
 using admission::NodeState;
 using memorymanager::IsMemoryType;
 
-constexpr char kCpuName[] = "cpu";
-
-// Whether other rules than the NUMA nodes with enough of all decide where pods are.
-bool HasOtherRules(const Node& node) {
-  return node.config.compatibility == Compatibility::k1_20 ||
-         (node.cpu && node.cpu->options.align_by_socket) ||
-         node.config.numa_allocate_strategy == NumaAllocateStrategy::kAllNodes;
-}
-
-// Whether the policy admits a pod only on one NUMA node, if one can have all of it.
-bool KeepsOnOneNode(const Node& node, const topologymanager::Policy& policy) {
-  return !HasOtherRules(node) && (policy.kind() == TopologyManagerPolicy::kSingleNumaNode ||
-                                  policy.kind() == TopologyManagerPolicy::kRestricted);
-}
-
-bool HasOneHint(const topologymanager::Policy& policy) {
-  return policy.kind() != TopologyManagerPolicy::kNone &&
-         policy.scope() == TopologyManagerScope::kPod;
-}
-
 // Where init containers have some of it, what later containers reuse depends on where it is.
 bool ReusesOfInit(const Pod& pod, const std::function<bool(const Container&)>& has_some) {
   return std::ranges::any_of(pod.containers, [&has_some](const Container& one) {
@@ -50,66 +31,7 @@ bool ReusesOfInit(const Pod& pod, const std::function<bool(const Container&)>& h
   });
 }
 
-// With full-pcpus-only, how many whole cores are free does not depend on where pods are, unless
-// some of the free cores are free in part.
-bool HasPartOfCore(const Node& node, const CpuSet& free) {
-  return node.cpu->options.full_pcpus_only &&
-         std::ranges::any_of(node.machine.cores(), [&free](const CpuGroup& core) {
-           const int common = core.cpus.CountCommon(free);
-           return common > 0 && common < core.cpus.Count();
-         });
-}
-
 }  // namespace
-
-void GuessedPlaces::SetFree(const Node& node, const NodeState& state) {
-  const Machine& machine = node.machine;
-  const auto count = static_cast<size_t>(machine.numa_count());
-  if (node.cpu) {
-    const CpuSet free = state.cpu.default_set - node.cpu->reserved -
-                        cpumanager::HeldBack(machine, *node.cpu, state.cpu);
-    has_part_of_core_ = HasPartOfCore(node, free);
-    free_[kCpuName].resize(count);
-    capacity_[kCpuName].resize(count);
-    for (const CpuGroup& numa : machine.numa_groups()) {
-      const auto position = static_cast<size_t>(numa.id);
-      free_[kCpuName][position] = free.CountCommon(numa.cpus);
-      capacity_[kCpuName][position] = numa.cpus.Count();
-    }
-  }
-  for (const auto& [resource, known] : state.devices.resources) {
-    const auto is_nowhere = [](const auto& one) { return one.second.numa.empty(); };
-    if (std::ranges::all_of(known.devices, is_nowhere)) continue;
-    std::vector<int64_t> free(count);
-    std::vector<int64_t> all(count);
-    const std::set<std::string> allocated = state.devices.AllocatedIds(resource);
-    for (const auto& [id, device] : known.devices) {
-      const auto position =
-          device.numa.size() == 1 ? machine.NumaPosition(device.numa[0]) : std::nullopt;
-      if (!position) {
-        loose_.insert(resource);
-        continue;
-      }
-      ++all[static_cast<size_t>(*position)];
-      if (device.healthy && !allocated.contains(id)) ++free[static_cast<size_t>(*position)];
-    }
-    free_[resource] = std::move(free);
-    capacity_[resource] = std::move(all);
-  }
-  if (!node.memory) return;
-  for (const auto& [id, numa] : state.memory.machine) {
-    const auto position = static_cast<size_t>(machine.NumaPosition(id).value_or(0));
-    has_groups_ = has_groups_ || numa.cells.size() > 1;
-    for (const auto& [type, table] : numa.tables) {
-      auto& free = free_[type];
-      auto& all = capacity_[type];
-      free.resize(count);
-      all.resize(count);
-      free[position] = static_cast<int64_t>(std::min<uint64_t>(table.free, INT64_MAX / 4));
-      all[position] = static_cast<int64_t>(std::min<uint64_t>(table.allocatable, INT64_MAX / 4));
-    }
-  }
-}
 
 bool GuessedPlaces::Spans(const std::string& resource, int64_t amount) const {
   const auto found = capacity_.find(resource);
@@ -121,87 +43,6 @@ bool GuessedPlaces::IsOnOneNode(const NumaAmounts& amounts) const {
                               [this](const auto& one) { return Spans(one.first, one.second); });
 }
 
-void GuessedPlaces::Start(const Node& node, const Pod& pod, const NodeState& before) {
-  if (!items_.empty()) return;
-  free_ = capacity_ = {};
-  SetFree(node, before);
-  first_ = pod.name_space + "/" + pod.name;
-}
-
-void GuessedPlaces::AddWithoutPlace(const Node& node, const Pod& pod, const NodeState& state,
-                                    bool is_resizing) {
-  Start(node, pod, state);
-  Item item{SumOf(PartsOf(node, pod)), /*is_split=*/true, /*is_unclear=*/true,
-            /*is_bounded=*/false};
-  const bool asks = std::ranges::any_of(pod.containers, [&](const Container& one) {
-    return admission::AsksForOneNode(node, pod, one);
-  });
-  // What its containers request does not say which of these it has.
-  if (is_resizing || asks || pod.pod_level_managers == PodLevelManagers::kPod) {
-    item.amounts.try_emplace(kCpuName);
-    for (const auto& [resource, free] : free_) {
-      if (IsMemoryType(resource)) item.amounts.try_emplace(resource);
-    }
-  }
-  if (!item.amounts.empty()) items_.push_back(std::move(item));
-}
-
-void GuessedPlaces::Add(const Node& node, const Pod& pod, const NodeState& before,
-                        const NodeState& after) {
-  std::vector<Item> items;
-  const bool has_init = std::ranges::any_of(
-      pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
-  for (const Container& container : pod.containers) {
-    const ContainerKey key{pod.uid, container.name};
-    Item item;
-    const CpuSet* const cpus = after.cpu.Find(key);
-    if (cpus != nullptr && before.cpu.Find(key) == nullptr) item.amounts[kCpuName] = cpus->Count();
-    const auto devices = after.devices.allocations.find(key);
-    if (devices != after.devices.allocations.end()) {
-      for (const auto& [resource, allocation] : devices->second) {
-        if (before.devices.Find(key, resource) != nullptr) continue;
-        item.amounts[resource] = static_cast<int64_t>(allocation.Ids().size());
-      }
-    }
-    const std::vector<memorymanager::Block>* const blocks = after.memory.Find(key);
-    if (blocks != nullptr && before.memory.Find(key) == nullptr) {
-      for (const memorymanager::Block& block : *blocks) {
-        item.amounts[block.type] +=
-            static_cast<int64_t>(std::min<uint64_t>(block.size, INT64_MAX / 4));
-        item.is_split = item.is_split || block.numa_affinity.size() > 1;
-      }
-    }
-    // With init containers, all of the pod: what is reused of theirs depends on where it is.
-    item.is_bounded = pod.pod_level_managers != PodLevelManagers::kPod;
-    item.is_unclear = has_init || !item.is_bounded;
-    if (after.cpu.shares.contains(key) && !before.cpu.shares.contains(key)) {
-      item.amounts.try_emplace(kCpuName, 0);
-      item.is_bounded = false;
-      item.is_unclear = true;
-    }
-    if (!item.amounts.empty()) items.push_back(std::move(item));
-  }
-  if (items.empty()) return;
-  Start(node, pod, before);
-  const topologymanager::Policy& policy = admission::TopologyOf(node, pod);
-  if (HasOneHint(policy)) {
-    Item whole;
-    for (const Item& item : items) {
-      for (const auto& [resource, amount] : item.amounts) whole.amounts[resource] += amount;
-      whole.is_split = whole.is_split || item.is_split;
-      whole.is_unclear = whole.is_unclear || item.is_unclear;
-      whole.is_bounded = whole.is_bounded && item.is_bounded;
-    }
-    items = {std::move(whole)};
-  }
-  for (Item& item : items) {
-    // On one NUMA node, it has as much in any case, but for what it reuses of its init containers.
-    if (node.machine.numa_count() < 2) item.is_unclear = item.is_unclear && has_init;
-    item.is_split = item.is_split || !KeepsOnOneNode(node, policy) || !IsOnOneNode(item.amounts);
-    items_.push_back(std::move(item));
-  }
-}
-
 NumaAmounts GuessedPlaces::PartOf(const Node& node, const Pod& pod,
                                   const Container& container) const {
   NumaAmounts part;
@@ -210,7 +51,8 @@ NumaAmounts GuessedPlaces::PartOf(const Node& node, const Pod& pod,
   };
   if (node.cpu) add(kCpuName, ExclusiveCpuCount(pod, container));
   for (const auto& [name, amount] : container.resources.limits) {
-    if (MayBeDevice(name) && capacity_.contains(name)) add(name, amount.Value());
+    if (!MayBeDevice(name)) continue;
+    if (capacity_.contains(name) || unlisted_.contains(name)) add(name, amount.Value());
   }
   if (!admission::RequestsMemory(node, pod, container)) return part;
   for (const auto& [name, amount] : container.resources.requests) {

@@ -204,6 +204,32 @@ bool IsSuspended(const View& object) {
   return suspend != spec->value().end() && *suspend == true;
 }
 
+// A new Deployment that is paused makes no pods until it is resumed.
+bool IsPausedWithoutPods(const View& object) {
+  Faults ignored;
+  const auto spec = ObjectIn(object, "spec", ignored);
+  if (!spec || spec->value().value("paused", nlohmann::json()) != true) return false;
+  const auto status = ObjectIn(object, "status", ignored);
+  return !status || ReadCount(*status, "replicas", 0, ignored) == 0;
+}
+
+// Only of a kind that is read here. A reference that is malformed is none: it is not checked.
+std::optional<ControllerReference> ControllerOf(const View& object) {
+  Faults ignored;
+  const auto metadata = ObjectIn(object, "metadata", ignored);
+  if (!metadata) return std::nullopt;
+  for (const View& owner : ListIn(*metadata, "ownerReferences", ignored)) {
+    if (!owner.value().is_object()) continue;
+    if (owner.value().value("controller", nlohmann::json()) != true) continue;
+    const auto text = [&](const char* key) { return StringIn(owner, key, ignored).value_or(""); };
+    const std::string kind = text("kind");
+    const auto known = std::ranges::find(kWithPods, kind, &Kind::name);
+    if (known == kWithPods.end() || text("apiVersion") != known->api_version) return std::nullopt;
+    return ControllerReference{kind, text("name"), text("uid")};
+  }
+  return std::nullopt;
+}
+
 Result<Done> ReadRuntimeClass(const View& object, Manifests& manifests) {
   Faults faults;
   const auto overhead = ObjectIn(object, "overhead", faults);
@@ -303,12 +329,13 @@ class DocumentReader {
                                    " has ended");
       return Done{};
     }
-    if (kind.name == "Job" || kind.name == "CronJob") {
-      if (IsSuspended(object)) {
-        manifests_.skipped.push_back(std::string(kind.name) + " " + workload.name_space + "/" +
-                                     workload.name + " is suspended: it has no pods");
-        return Done{};
-      }
+    const bool is_job = kind.name == "Job" || kind.name == "CronJob";
+    const bool is_suspended = is_job && IsSuspended(object);
+    if (is_suspended || (kind.name == "Deployment" && IsPausedWithoutPods(object))) {
+      manifests_.skipped.push_back(std::string(kind.name) + " " + workload.name_space + "/" +
+                                   workload.name + " is " +
+                                   (is_suspended ? "suspended" : "paused") + ": it has no pods");
+      return Done{};
     }
     const bool is_accepted_pod = kind.name == "Pod" && IsOfApiServer(object.value());
     Faults faults(origin_ == ManifestOrigin::kApiServer || is_accepted_pod);
@@ -319,7 +346,9 @@ class DocumentReader {
       ReadController(object, workload, faults);
     }
     // The API server has resolved the RuntimeClass of a pod that it has, not that of a template.
-    workload.is_resolved = kind.name == "Pod" && !NameOf(object, "uid").empty();
+    workload.uid = NameOf(object, "uid");
+    workload.controller = ControllerOf(object);
+    workload.is_resolved = kind.name == "Pod" && !workload.uid.empty();
     if (is_accepted_pod) TakeStatus(object.value(), workload.pod);
     manifests_.workloads.push_back(std::move(workload));
     return Done{};

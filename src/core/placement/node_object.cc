@@ -212,11 +212,13 @@ Result<Done> UseNodeObject(const NodeObject& object, const KubeletConfig& config
     if (!MayBeDevice(name) || amount.IsZero()) continue;
     const Result<Done> compared = CompareDevices(object, name, amount, input);
     if (!compared.ok()) return compared;
-    if (input.description.devices.contains(name)) continue;
+    // With devices, it is one of a plugin for the node as well, whatever its list says.
+    if (input.description.devices.contains(name) || config.not_devices.contains(name)) continue;
     input.unlocated_devices.try_emplace(
         name, "Node " + object.name + " has " + amount.ToString() +
                   ", and their NUMA nodes are not known; add --device " + name + "=" +
-                  amount.ToString() + "@NUMA");
+                  amount.ToString() + "@NUMA, or --not-devices " + name +
+                  " if no device plugin serves it");
   }
   NoteLabels(object, config, input.notes);
   ResourceList amounts = object.allocatable;

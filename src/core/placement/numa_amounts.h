@@ -9,6 +9,9 @@
 
 namespace alignd::placement {
 
+// The name of CPUs in NumaAmounts.
+inline constexpr char kCpuName[] = "cpu";
+
 bool HasMemory(const std::vector<NumaAmounts>& parts);
 
 NumaAmounts SumOf(const std::vector<NumaAmounts>& all);

@@ -16,12 +16,6 @@ namespace {
 
 using UidAndName = std::pair<std::string, std::string>;
 
-constexpr char kOwnersNote[] =
-    "containers had CPUs or devices when the description of the node was made; what their pods "
-    "request is not counted; add the pods that run (--running)";
-
-std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
-
 // The kubelet refuses the pod.
 void SetRefused(Verdict& verdict, Refusal refusal) {
   verdict.outcome = Outcome::kRefused;
@@ -116,15 +110,6 @@ std::optional<Verdict> PlannedNode::RefusedByScheduler(const PlannedPod& pod,
   if (reasons.empty()) return std::nullopt;
   return Ended(Outcome::kRefused, Stage::kScheduler, {"Unschedulable", Joined(reasons)},
                "Unschedulable: " + Joined(causes));
-}
-
-std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const {
-  std::vector<std::string> fields = pod.not_considered;
-  if (input_->object) {
-    std::erase(fields, "spec.nodeSelector");
-    std::erase(fields, "spec.nodeName");
-  }
-  return fields;
 }
 
 bool PlannedNode::IsNodeOf(const PlannedPod& pod) const {
@@ -230,29 +215,6 @@ void PlannedNode::InterpretByObject(const PlannedPod& pod, Verdict& verdict,
       Ended(Outcome::kUndecided, Stage::kKubelet, {"Undecided", std::move(interpreted.undecided)});
 }
 
-void PlannedNode::CountRunning(const PlannedPod& pod) {
-  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
-}
-
-void PlannedNode::AddArriving(const PlannedPod& pod) {
-  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
-  // The node refuses it, and it can stay bound for ever.
-  if (IsRefusedByLabel(node(), state(), pod)) return Count(pod.pod, requests);
-  bool is_known = UndecidedItself(pod, requests).empty() && undecided_.empty();
-  if (is_known) {
-    Verdict verdict = TryKubelet(pod);
-    BlurredResources blurred;
-    InterpretByObject(pod, verdict, &blurred);
-    is_known = verdict.outcome == Outcome::kFits;
-    if (is_known) {
-      AskKubelet(pod);
-      blurred_ = std::move(blurred);
-    }
-  }
-  if (!is_known) SetUndecided(pod.pod);
-  Count(pod.pod, requests);
-}
-
 // A pod with CPUs and memory as a whole is admitted without devices: its containers are allocated
 // them when they start.
 Verdict PlannedNode::TryKubelet(const PlannedPod& planned) const {
@@ -297,68 +259,6 @@ Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
         admission::AssignmentOf(node(), state(), {pod.uid, container.name});
   }
   return verdict;
-}
-
-Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
-  const std::string name = "pod " + NameOf(pod.pod) + ", which runs: ";
-  if (!pod.faults.empty()) {
-    return Error{ErrorCode::kInvalidArgument, name + Joined(pod.faults), "correct its manifest"};
-  }
-  if (pod.has_unknown_overhead) {
-    return Error{ErrorCode::kInvalidArgument, name + Joined(pod.undecided),
-                 "or give the pod as the API server has it"};
-  }
-  if (pod.is_pending && pod.node_name.empty()) return Done{};  // it is on no node
-  // What the description says of it is placed with it.
-  unlisted_owned_.erase(NameOf(pod.pod));
-  unlisted_owned_.erase(pod.pod.uid);
-  if (unlisted_owned_.empty()) std::erase(notes_, kOwnersNote);
-  if (pod.is_resizing) {
-    const bool is_known = admission::PodsIn(state()).contains(pod.pod.uid);
-    const bool has_places = DependsOnNode(pod, node().config);
-    // Its class, and so what it has, follows from its spec, which the node has not done yet.
-    if (is_known || has_places) {
-      if (!is_known) guessed_.AddWithoutPlace(node(), Managed(pod), state(), /*is_resizing=*/true);
-      Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
-      return Done{};
-    }
-  }
-  PlannedPod known = AsItRuns(node(), state(), pod);
-  // One that has not started yet, and that the state files do not have, comes after all that they
-  // have.
-  const bool comes = pod.is_pending && has_shares_;
-  if (has_shares_ && why_lacks_shares_.empty() && !comes) {
-    why_lacks_shares_ = WhyLackShareOf(Managed(known), node(), state());
-  }
-  // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
-  if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
-  const admission::NodeState before = state();
-  const Verdict verdict = AskKubelet(known);
-  if (verdict.outcome != Outcome::kFits && (comes || !guessed_.empty())) {
-    // It waits, or the pods before it can be elsewhere.
-    guessed_.AddWithoutPlace(node(), Managed(known), state(), /*is_resizing=*/false);
-    notes_.push_back(name + "it does not fit " +
-                     (comes ? "now, and has not started ("
-                            : "beside those before it where they are by the order of the list (") +
-                     verdict.refusal->reason + "): pods that need what it has are undecided" +
-                     (comes ? "" : "; add the state files of the node"));
-    Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
-    return Done{};
-  }
-  if (verdict.outcome != Outcome::kFits) {
-    return Error{ErrorCode::kInvalidArgument,
-                 name + verdict.refusal->reason + ": " + verdict.refusal->message,
-                 "give the pods and the state files of the same node and time"};
-  }
-  const bool is_first = guessed_.empty();
-  if (!comes) guessed_.Add(node(), Managed(known), before, state());
-  if (is_first && !guessed_.empty()) {
-    notes_.emplace_back(
-        "no state file has what pods are assigned that run: the CPUs, NUMA nodes and devices that "
-        "are shown are one possibility; add the state files for those of the node");
-  }
-  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
-  return Done{};
 }
 
 std::vector<std::string> PlannedNode::KnownPods() const {

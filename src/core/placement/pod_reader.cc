@@ -161,8 +161,10 @@ class PodReader {
     // it, it can stay for ever.
     const bool is_bound = !workload_.pod.node_name.empty() && HasValue(object_, "metadata") &&
                           HasValue(View(object_.value().at("metadata"), ""), "uid");
-    if (metadata != text.end() && !is_bound) {
-      workload_.pod.annotation_conflict = AnnotationConflict(View(*metadata, ""), *pod);
+    if (metadata != text.end()) {
+      const View stated(*metadata, "");
+      if (!is_bound) workload_.pod.annotation_conflict = AnnotationConflict(stated, *pod);
+      workload_.pod.annotated_devices = AnnotatedDevices(stated, *pod);
     }
     // Names are given later.
     if (is_template) pod->uid = pod->name = "";

@@ -71,7 +71,8 @@ class ContainerChecks {
   void CheckRestartPolicy(const View& container, Container& read) {
     const auto policy = StringIn(container, "restartPolicy", faults_);
     if (!policy || policy->empty()) return;
-    if (*policy != "Always" && *policy != "Never" && *policy != "OnFailure") {
+    const bool is_known = *policy == "Always" || *policy == "Never" || *policy == "OnFailure";
+    if (!is_known && !faults_.is_accepted()) {
       faults_.Unsupported(container.path() + ".restartPolicy", *policy,
                           "\"Always\", \"Never\", \"OnFailure\"");
     }

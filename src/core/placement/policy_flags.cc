@@ -47,6 +47,7 @@ Result<std::string> WithFlags(const std::string& config, const PolicyFlags& flag
   if (flags.shared_pool_handlers) {
     (*changed)["sharedPoolHandlers"] = *flags.shared_pool_handlers;
   }
+  if (flags.not_devices) (*changed)["notDevices"] = *flags.not_devices;
   return changed->dump();
 }
 

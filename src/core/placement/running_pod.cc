@@ -10,6 +10,8 @@
 
 namespace alignd::placement {
 
+std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
+
 PlannedPod AsItRuns(const admission::Node& node, const admission::NodeState& state,
                     PlannedPod pod) {
   const Pod managed = admission::OnThisNode(node, PodOn(node.config, pod));

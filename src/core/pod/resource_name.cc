@@ -1,5 +1,7 @@
 #include "alignd/pod/resource_name.h"
 
+#include <string>
+
 namespace alignd {
 
 bool IsExtendedResource(std::string_view name) {
@@ -13,6 +15,13 @@ bool IsMemoryName(std::string_view name) {
 
 bool MayBeDevice(std::string_view name) {
   return IsExtendedResource(name) && name.find("kubernetes.io/") == std::string_view::npos;
+}
+
+Result<Done> CheckNotDevice(std::string_view name) {
+  if (!name.empty() && MayBeDevice(name)) return Done{};
+  return Error{ErrorCode::kInvalidArgument,
+               "\"" + std::string(name) + "\" is not the name of an extended resource",
+               "name a resource such as example.com/licence"};
 }
 
 }  // namespace alignd

@@ -160,6 +160,22 @@ TEST_F(ControlExplain, WhyNotLeavesOutResourcesThatAreNoDevices) {
   EXPECT_TRUE(WhyNotFits(other, manifest).fits());
 }
 
+// It has what it needs: an answer for a second one would be about another pod.
+TEST_F(ControlExplain, WhyNotRefusesTheManifestOfAPodThatRuns) {
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("u", 2))));
+  const auto manifest = [](const std::string& name, const std::string& uid) {
+    return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name + R"(","uid":")" + uid +
+           R"("},"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"1"}}}]}})";
+  };
+  v1::WhyNotRequest request;
+  request.set_manifest(manifest("web", "u"));
+  const auto why = ControlClient(socket()).WhyNot(request);
+  ASSERT_FALSE(why.ok());
+  EXPECT_NE(why.error().message.find("pod default/web runs on this node"), std::string::npos)
+      << why.error().message;
+  EXPECT_TRUE(WhyNotFits(socket(), manifest("other", "v")).fits());
+}
+
 // Resources are free, so that no change of them would help: the plugin's error is the answer.
 TEST_F(ControlExplain, WhyNotNamesTheErrorOfADevicePlugin) {
   world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});

@@ -65,7 +65,7 @@ class DaemonWaits : public DaemonTest {
 
   static constexpr std::chrono::minutes kLong{10};
   milliseconds patience_ = kLong;
-  std::set<std::string> not_devices_;
+  std::optional<std::set<std::string>> not_devices_;
 };
 
 // By annotation, and by the Pods API.
@@ -165,8 +165,13 @@ TEST_F(DaemonWaits, StopAnswersHeldCallsInTime) {
 }
 
 TEST_F(DaemonWaits, ResourceThatNoPluginServesIsNotAwaited) {
-  not_devices_ = {kGpu};
+  not_devices_.emplace().insert(kGpu);
   Start();
+  RunOne(PodConfig("pod", "", Annotation(2, 1)), Pinned(2));
+}
+
+TEST_F(DaemonWaits, TheConfigurationNamesResourcesThatNoPluginServes) {
+  Start(StaticConfig(std::string("notDevices: [") + kGpu + "]\n"));
   RunOne(PodConfig("pod", "", Annotation(2, 1)), Pinned(2));
 }
 

@@ -50,7 +50,7 @@ inline std::vector<FlagWords> AligndFlags(const daemon::Options& options) {
       {"--device-plugin-dir", options.device_plugin_dir},
       {"--pods-api-endpoint", options.pods_api_endpoint},
       {"--annotated-extended-resources", options.annotated_extended_resources ? "true" : "false"},
-      {"--not-devices", list(options.not_devices)},
+      {"--not-devices", list(options.not_devices.value_or(std::set<std::string>()))},
       {"--shared-pool-handlers",
        list(options.shared_pool_handlers.value_or(DefaultSharedPoolHandlers()))},
       {"--plugins-registry", options.plugins_registry},

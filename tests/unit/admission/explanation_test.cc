@@ -179,6 +179,15 @@ TEST(AdviceTest, TooMuchMemoryIsNotBlamedOnTheDevices) {
       << text;
 }
 
+TEST(AdviceTest, NoPartOfAByteCanBeAssigned) {
+  const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4",
+                               MemoryManagerPolicy::kStatic);
+  const NodeState state = NodeState::Initial(node);
+  const Pod pod = MakePod("a", {App("app", {{"cpu", "1"}, {"memory", "500m"}})});
+  const std::string text = Refusing(node, state, pod);
+  EXPECT_TRUE(Mentions(text, "request a whole number of bytes of memory")) << text;
+}
+
 TEST(AdviceTest, HugePagesThatTheNodeDoesNotHaveAreAmongWhatIsFree) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:1 numa:1 core:4",
                                MemoryManagerPolicy::kStatic);

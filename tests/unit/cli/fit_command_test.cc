@@ -154,7 +154,8 @@ TEST_F(FitCommand, RefusesFlagsOfNodesWithoutAConfiguration) {
   Put("objects.json",
       ObjectText("large", "socket:2 numa:1 core:20") + "\n" + NodeObjectText("large", "39"));
   const std::string why =
-      "--pod-policies, --shared-pool-handlers: they replace fields of a KubeletConfiguration, and "
+      "--pod-policies, --shared-pool-handlers, --not-devices: they replace fields of a "
+      "KubeletConfiguration, and "
       "none is given; they do not change what alignd has written into NodeResourceTopology "
       "objects; add --config, or remove the flags";
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
@@ -385,7 +386,7 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
            {{"--nodes", "@nodes", "--replicas", "0"}, "--replicas 0: is not a number"},
            {{"--nodes", "@nodes", "--replicas", "many"}, "--replicas many: is not a number"},
            {{"--nodes", "@nodes", "--compare", "colour=red"}, "the keys are policy, scope"},
-           {{"--nodes", "@nodes", "--compare", "policy=strict"}, "--compare policy=strict"},
+           {{"--nodes", "@nodes", "--compare", "policy=strict"}, "comparison policy=strict"},
            {{"--nodes", "@nodes", "--device", "gpu=1"}, "extended resource"},
            {{"--nodes", "@nodes", "--score", "Best"}, "--score"}}) {
     const Printed printed = FitOn(c.arguments);

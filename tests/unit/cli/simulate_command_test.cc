@@ -211,6 +211,11 @@ TEST_F(SimulateCommand, StartsFromStateFilesAndPodsThatRun) {
       << printed.err;
   printed = OnNode({"--device-checkpoint", "@empty/cpu_manager_state", "@pod.yaml"});
   EXPECT_EQ(printed.status, 2) << printed.out;
+  printed = OnNode({"--node", "@empty/cpu_manager_state", "@pod.yaml"});
+  EXPECT_EQ(printed.status, 2) << printed.out;
+  EXPECT_NE(printed.err.find("empty/cpu_manager_state: is empty; write it again, or remove it"),
+            std::string::npos)
+      << printed.err;
   // Devices, but no checkpoint: nothing is known of the allocated ones.
   printed = OnNode({"--state-dir", "@state", "--device", "a.com/x=1@0", "@pod.yaml"});
   EXPECT_EQ(printed.status, 2) << printed.out;

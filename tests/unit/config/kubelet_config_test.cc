@@ -108,6 +108,14 @@ TEST(KubeletConfig, ReadsTheDefaultsOfNamespaces) {
 
 TEST(KubeletConfig, ReadsTheHandlersOfTheSharedPool) {
   using Names = std::set<std::string>;
+  EXPECT_TRUE(ParsedConfig("{}").not_devices.empty());
+  EXPECT_EQ(ParsedConfig(R"({"notDevices": ["a.com/b", "a.com/b"]})").not_devices,
+            Names{"a.com/b"});
+  for (const char* const wrong : {R"("a.com/b")", "[1]", R"([""])", R"(["cpu"])"}) {
+    const auto parsed = ParseKubeletConfig(std::string(R"({"notDevices": )") + wrong + "}");
+    ASSERT_FALSE(parsed.ok()) << wrong;
+    EXPECT_TRUE(parsed.error().message.starts_with("notDevices")) << parsed.error().Text();
+  }
   EXPECT_EQ(ParsedConfig("{}").shared_pool_handlers.names(), DefaultSharedPoolHandlers());
   EXPECT_EQ(
       ParsedConfig(R"({"sharedPoolHandlers": ["a", "b-*", "a"]})").shared_pool_handlers.names(),

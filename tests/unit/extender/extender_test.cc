@@ -289,6 +289,61 @@ TEST(Extender, ThePlaceIsDroppedAfterAWhileIfTheNodesAreReadWithoutThePod) {
   EXPECT_EQ(extender.GetCounts().dropped, 1U);
 }
 
+// Of the nodes of --nodes without state files: two pods can be on one NUMA node of n1, or on both.
+TEST(Extender, LetsNoPodThroughOfWhichItDependsWhereOthersRun) {
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1", {PodOf("a", "4"), PodOf("b", "4")}),
+                                           TwoTimesTen("n2", {PodOf("c", "4")})},
+                    kStart);
+  ASSERT_FALSE(extender.Problem()) << extender.Problem()->Text();
+  EXPECT_EQ(extender.Filter(PodOf("x", "5"), kBoth, kStart)->nodes.size(), 1U);
+  const auto filtered = extender.Filter(PodOf("y", "7"), {"n1"}, kStart);
+  ASSERT_TRUE(filtered.ok()) << filtered.error().Text();
+  EXPECT_TRUE(filtered->nodes.empty());
+  EXPECT_TRUE(filtered->unresolvable.at("n1").starts_with(
+      "Undecided: no state file has what pods are assigned that run"))
+      << filtered->unresolvable.at("n1");
+}
+
+// single-numa-node would refuse `wide`. It stopped the extender from knowing any node.
+TEST(Extender, KnowsNodesWithAPodThatTheyWouldNotAdmit) {
+  Extender extender({});
+  extender.SetNodes(
+      std::vector<FleetNode>{TwoTimesTen("n1", {PodOf("wide", "12")}), TwoTimesTen("n2")}, kStart);
+  ASSERT_FALSE(extender.Problem()) << extender.Problem()->Text();
+  const auto filtered = extender.Filter(PodOf("x", "4"), kBoth, kStart);
+  ASSERT_TRUE(filtered.ok()) << filtered.error().Text();
+  EXPECT_EQ(filtered->nodes, std::vector<std::string>{"n2"});
+  EXPECT_TRUE(filtered->unresolvable.contains("n1"));
+}
+
+// A resource of the Node's status alone. n2 has the flag --not-devices, or its field.
+TEST(Extender, CountsLicencesThatNoPluginServes) {
+  const auto node = [](const std::string& name, const std::string& more) {
+    FleetNode with_licences = TwoTimesTen(name);
+    with_licences.config.insert(1, more);
+    placement::NodeObject& object = with_licences.input.object.emplace();
+    object.name = name;
+    object.allocatable =
+        Amounts({{"cpu", "19"}, {"memory", "8Gi"}, {"pods", "110"}, {"example.com/licence", "5"}});
+    return with_licences;
+  };
+  PlannedPod pod;
+  pod.pod = AppPod("a", {{"example.com/licence", "4"}});
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{node("n1", ""),
+                                           node("n2", R"("notDevices":["example.com/licence"],)")},
+                    kStart);
+  ASSERT_FALSE(extender.Problem()) << extender.Problem()->Text();
+  const auto filtered = extender.Filter(pod, kBoth, kStart);
+  ASSERT_TRUE(filtered.ok()) << filtered.error().Text();
+  EXPECT_EQ(filtered->nodes, std::vector<std::string>{"n2"});
+  EXPECT_TRUE(filtered->unresolvable.contains("n1"));
+  PlannedPod next;
+  next.pod = AppPod("b", {{"example.com/licence", "2"}});
+  EXPECT_TRUE(extender.Filter(next, kBoth, kStart)->nodes.empty());
+}
+
 // As the nodes of a watch: the problem of one does not stop the others.
 TEST(Extender, ANodeWithAProblemConcernsNoOther) {
   FleetNode bad;

@@ -7,18 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "edge/sanitized.h"
+
 namespace alignd::host {
 namespace {
-
-// Sanitizers have an allocator of their own, which keeps what is freed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kOtherAllocator = true;
-#elif defined(__has_feature)
-constexpr bool kOtherAllocator =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kOtherAllocator = false;
-#endif
 
 // In KiB: memory of this process that is no pages of files.
 long HeapPages() {
@@ -31,7 +23,7 @@ long HeapPages() {
 }
 
 TEST(HeapTrimmer, GivesBackWhatIsFreeBetweenAllocations) {
-  if (kOtherAllocator) GTEST_SKIP() << "not malloc of the C library";
+  if (testing::kSanitized) GTEST_SKIP() << "not malloc of the C library";
   constexpr size_t kPieces = 32 * 1024;
   constexpr size_t kSize = 1000;
   constexpr size_t kKept = 64;  // one of so many

@@ -92,6 +92,45 @@ TEST(Library, FindsNodes) {
   EXPECT_EQ(Fitted(nodes, PodJson("1"), R"({"replicas":3})").result["admitted"], 3);
 }
 
+// Two pods run, and no state file says where.
+TEST(Library, LeavesOpenWhatDependsOnWherePodsRun) {
+  const auto node = [](const std::vector<std::string>& cpus) {
+    json text = json::parse(NodeJson("w", "socket:2 numa:1 core:10"));
+    for (size_t i = 0; i < cpus.size(); ++i) {
+      json pod = json::parse(PodJson(cpus[i]));
+      pod["metadata"]["name"] = "r" + std::to_string(i);
+      text["running"].push_back(pod);
+    }
+    return text.dump();
+  };
+  EXPECT_EQ(Simulated(node({"4", "4"}), PodJson("5")).result["outcome"], "fits");
+  Answered answered = Simulated(node({"4", "4"}), PodJson("7"));
+  EXPECT_EQ(answered.status, ALIGND_OK);
+  EXPECT_EQ(answered.result["outcome"], "undecided");
+  answered = Fitted("[" + node({"4", "4"}) + "]", PodJson("7"));
+  EXPECT_EQ(answered.result["undecided"], 1) << answered.result;
+  // The node would not admit a pod with 12 CPUs. It runs all the same.
+  answered = Simulated(node({"12"}), PodJson("2"));
+  EXPECT_EQ(answered.status, ALIGND_OK) << answered.result;
+  EXPECT_EQ(answered.result["outcome"], "undecided");
+  answered = Fitted("[" + node({"12"}) + "]", PodJson("2"), R"({"compare":["policy=restricted"]})");
+  EXPECT_EQ(answered.status, ALIGND_OK) << answered.result;
+  EXPECT_EQ(answered.result["undecided"], 1) << answered.result;
+}
+
+TEST(Library, PlansThePodsOfAControllerOnce) {
+  const std::string deployment =
+      R"({"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":2,)"
+      R"("template":{"spec":{"containers":[{"name":"app"}]}}}})";
+  json pod = json::parse(PodJson("1"));
+  pod["metadata"]["ownerReferences"] = {
+      {{"apiVersion", "apps/v1"}, {"kind", "Deployment"}, {"name", "d"}, {"controller", true}}};
+  const Answered answered = Fitted("[" + NodeJson("w", "socket:2 numa:1 core:10") + "]",
+                                   "[" + deployment + "," + pod.dump() + "]");
+  EXPECT_EQ(answered.result["admitted"], 2) << answered.result;
+  EXPECT_EQ(answered.result["skipped"], json::array({"Pod default/p is of Deployment default/d"}));
+}
+
 TEST(Library, NamesCodeMessageAndRemedyOfErrors) {
   const std::string node = NodeJson("w", "core:4");
   const std::string nodes = "[" + node + "]";
@@ -140,11 +179,13 @@ TEST(Library, NamesTheFaultyArgument) {
   EXPECT_TRUE(message(Fitted(nodes, "[null]")).starts_with("pods[0]: "));
   EXPECT_EQ(message(Fitted(nodes, PodJson("1"), R"({"config":5})")),
             "options.config: is no object");
+  EXPECT_TRUE(message(Fitted(nodes, PodJson("1"), R"({"compare":["a=b"]})"))
+                  .starts_with("options.compare: a=b: is not KEY=VALUE"));
   std::string many;
   for (int i = 0; i < 101; ++i) many += std::string(i > 0 ? "," : "") + "none";
   EXPECT_EQ(
       message(Fitted(nodes, PodJson("1"), (R"({"compare":["policy=)" + many + "\"]}").c_str())),
-      "--compare: more than 100 comparisons");
+      "more than 100 comparisons");
 }
 
 // 3,000 containers took minutes when the pod's class was found out for each of them.

@@ -229,7 +229,7 @@ TEST(Fit, ComparesConfigurations) {
   options.changes = {{"policy", "strict"}};
   const auto bad = FitAll({FitNode("a")}, {Replica("", "p", "1")}, options);
   ASSERT_FALSE(bad.ok());
-  EXPECT_TRUE(bad.error().message.starts_with("--compare policy=strict: ")) << bad.error().message;
+  EXPECT_TRUE(bad.error().message.starts_with("comparison policy=strict: ")) << bad.error().message;
 }
 
 // The Node object has what can be allocated now.
@@ -276,6 +276,29 @@ TEST(Fit, LeavesOutNodesThatCannotHaveTheConfiguration) {
   EXPECT_EQ(comparison.left_out[0].second, std::vector<std::string>{"crowded"});
   EXPECT_TRUE(comparison.left_out[0].first.starts_with("pod default/running, which runs: "))
       << comparison.left_out[0].first;
+}
+
+// Two pods that run can be on one NUMA node or on both. A pod that runs and that single-numa-node
+// would refuse ended the whole run.
+TEST(Fit, LeavesOpenWhatDependsOnWherePodsRun) {
+  FleetNode two = FitNode("two");
+  two.running = {Replica("", "r1", "4"), Replica("", "r2", "4")};
+  FleetNode wide = FitNode("wide");
+  wide.running = {Replica("", "w", "12")};
+  FitOptions options;
+  options.changes = {{"policy", "restricted"}, {"reserved-cpus", "0-1"}};
+  const auto result = FitAll({two, wide}, {Replica("", "p", "5"), Replica("", "q", "7")}, options);
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  const std::vector<FitEntry>& entries = result->report.entries;
+  EXPECT_EQ(entries[0].placed_on, (std::vector<std::pair<size_t, int64_t>>{{0, 1}}));
+  EXPECT_EQ(entries[1].placed, 0);
+  EXPECT_EQ(entries[1].undecided, 1);
+  EXPECT_EQ(result->notes.size(), 2U);
+  // restricted admits the pod on both NUMA nodes. Beside more reserved CPUs, nothing does.
+  ASSERT_EQ(result->comparisons.size(), 2U);
+  EXPECT_TRUE(result->comparisons[0].left_out.empty());
+  ASSERT_EQ(result->comparisons[1].left_out.size(), 1U);
+  EXPECT_EQ(result->comparisons[1].left_out[0].second, std::vector<std::string>{"wide"});
 }
 
 TEST(Fit, IsOneLineOfJson) {

@@ -171,6 +171,14 @@ TEST(Manifest, RefusesAnUnknownRestartPolicyOfAContainer) {
                   "values: \"Always\", \"Never\", \"OnFailure\""});
 }
 
+// A newer API server has accepted it.
+TEST(Manifest, AcceptsWhatThePodsOfTheApiServerHaveAsRestartPolicy) {
+  const std::string spec = R"("spec":{"containers":[{"name":"app","restartPolicy":"Sometimes"}]})";
+  const std::string head = R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p")";
+  EXPECT_EQ(FaultsOf(head + "}," + spec + "}").size(), 1U);
+  EXPECT_EQ(FaultsOf(head + R"(,"uid":"u"},"status":{"phase":"Running"},)" + spec + "}"), Texts{});
+}
+
 TEST(Manifest, ChecksPodLevelResources) {
   const std::string pod = PodText(R"({"requests":{"cpu":"3"},"limits":{"cpu":"6"}})",
                                   R"("resources":{"requests":{"cpu":"2"},"limits":{"cpu":"4"}},)");

@@ -27,11 +27,13 @@ KubeletConfig With(const std::string& config, const PolicyFlags& flags) {
 
 TEST(PolicyFlags, StandInPlaceOfFields) {
   const PolicyFlags flags = {.pod_policies = {{PodPolicy::kResourceStatus}},
-                             .shared_pool_handlers = {{"own-*"}}};
+                             .shared_pool_handlers = {{"own-*"}},
+                             .not_devices = {{"a.com/licence"}}};
   const KubeletConfig config = With(kChoosing, flags);
   EXPECT_EQ(config.pod_policies, std::set<PodPolicy>{PodPolicy::kResourceStatus});
   EXPECT_EQ(PodPoliciesFor(config, "c"), std::set<PodPolicy>{PodPolicy::kQosClass});
   EXPECT_EQ(config.shared_pool_handlers.names(), std::set<std::string>{"own-*"});
+  EXPECT_EQ(config.not_devices, std::set<std::string>{"a.com/licence"});
   EXPECT_TRUE(With("{}", {.shared_pool_handlers = std::set<std::string>()})
                   .shared_pool_handlers.names()
                   .empty());
@@ -42,7 +44,8 @@ TEST(PolicyFlags, StandInPlaceOfFields) {
 }
 
 TEST(PolicyFlags, LetNoPodsChooseAsTheDaemonDoes) {
-  const PolicyFlags off = {.pod_policies = std::set<PodPolicy>(), .shared_pool_handlers = {}};
+  const PolicyFlags off = {
+      .pod_policies = std::set<PodPolicy>(), .shared_pool_handlers = {}, .not_devices = {}};
   for (const std::string policy : {R"("none")", R"("")", "null", R"("restricted")"}) {
     std::string text = kChoosing;
     text.replace(0, 1, R"({"topologyManagerPolicy": )" + policy + ",");

@@ -267,7 +267,7 @@ TEST(AnnotationSource, KoordinatorAnnotationAddsExtendedResourcesToTheEstimate) 
   EXPECT_EQ(ask->source, "annotation node.koordinator.sh/extended-resource-spec and CRI estimate");
   ASSERT_EQ(ask->pod.containers.size(), 1U);
   EXPECT_EQ(Text(ask->pod.containers[0].resources.requests),
-            "cpu=2 example.com/gpu=2 memory=67108864 ");
+            "cpu=2 example.com/gpu=2 memory=64Mi ");
   EXPECT_EQ(PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi, "other"))->source,
             "CRI estimate");
 }

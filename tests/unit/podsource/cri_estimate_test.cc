@@ -106,7 +106,7 @@ TEST(CriEstimate, NamesThePod) {
   EXPECT_EQ(ask->pod.name_space, "space");
   ASSERT_EQ(ask->pod.containers.size(), 1U);
   EXPECT_EQ(ask->pod.containers[0].name, "app");
-  EXPECT_EQ(Text(ask->pod.containers[0].resources.limits), "cpu=2 memory=67108864 ");
+  EXPECT_EQ(Text(ask->pod.containers[0].resources.limits), "cpu=2 memory=64Mi ");
 }
 
 TEST(CriEstimate, ContainerOutsideOfTheKubeletsCgroupsGetsNoExclusiveCpus) {
@@ -137,7 +137,7 @@ TEST(CriEstimate, HugePagesHaveTheirKubernetesNames) {
   const Result<PodAsk> ask = PodOfContainer(Sandbox(), container);
   ASSERT_TRUE(ask.ok());
   EXPECT_EQ(Text(ask->pod.containers[0].resources.requests),
-            "cpu=2 hugepages-2Mi=8388608 hugepages-64Ki=131072 memory=67108864 ");
+            "cpu=2 hugepages-2Mi=8Mi hugepages-64Ki=128Ki memory=64Mi ");
 }
 
 // A container without limits is shown with its pod's; another may request less than its limit.

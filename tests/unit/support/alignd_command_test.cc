@@ -30,7 +30,7 @@ daemon::Options ChangedOptions(const FakeTree& tree) {
   options.device_plugin_dir = "/a/plugins";
   options.pods_api_endpoint = "";
   options.annotated_extended_resources = false;
-  options.not_devices = {"a.com/x", "a.com/y"};
+  options.not_devices = std::set<std::string>{"a.com/x", "a.com/y"};
   options.shared_pool_handlers = std::set<std::string>();
   options.plugins_registry = "/a/registry";
   options.pod_resources_socket = "/a/p.sock";

@@ -1,0 +1,54 @@
+// What the answer about a pod does not consider.
+#include <algorithm>
+
+#include "alignd/admission/assignment.h"
+#include "alignd/admission/own_policy.h"
+#include "alignd/placement/planned_node.h"
+#include "core/admission/own_status.h"
+
+namespace alignd::placement {
+namespace {
+
+// Whether a node that learns the containers of a pod one by one, when they are created, can decide
+// otherwise than one that knows the whole pod.
+bool DependsOnSource(const admission::Node& node, const admission::NodeState& state,
+                     const Pod& pod) {
+  const auto needs = [&](const Container& one) {
+    return admission::RequestsAssignment(node, state, pod, one);
+  };
+  if (std::ranges::none_of(pod.containers, needs)) return false;
+  // Such a node treats it as without the feature gate.
+  if (pod.pod_level_managers != PodLevelManagers::kOff) return true;
+  // CRI does not show what a Burstable pod requests of memory: it is refused.
+  if (pod.stays_with_memory && QosOf(pod) == QosClass::kBurstable) return true;
+  Pod incomplete = pod;
+  incomplete.is_complete = false;
+  if (admission::ObjectionToStatus(node, state, incomplete) &&
+      !admission::ObjectionToStatus(node, state, pod)) {
+    return true;
+  }
+  if (std::ranges::count_if(pod.containers, needs) < 2) return false;
+  const topologymanager::Policy& policy = admission::TopologyOf(node, pod);
+  const bool is_whole =
+      policy.kind() != TopologyManagerPolicy::kNone && policy.scope() == TopologyManagerScope::kPod;
+  const bool has_init = std::ranges::any_of(pod.containers, [&](const Container& one) {
+    return one.kind == ContainerKind::kInit && needs(one);
+  });
+  return is_whole || has_init || policy.kind() == TopologyManagerPolicy::kBestAttainable;
+}
+
+}  // namespace
+
+std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const {
+  std::vector<std::string> fields = pod.not_considered;
+  if (input_->object) {
+    std::erase(fields, "spec.nodeSelector");
+    std::erase(fields, "spec.nodeName");
+  }
+  if (input_->unusable.empty() && DependsOnSource(node(), state(), Managed(pod))) {
+    fields.emplace_back("resources known from CRI alone");
+  }
+  return fields;
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,144 @@
+// The pods that are on a planned node already.
+#include <algorithm>
+#include <utility>
+
+#include "alignd/placement/planned_node.h"
+#include "alignd/pod/pod_requests.h"
+#include "core/placement/faults.h"
+#include "core/placement/running_pod.h"
+
+namespace alignd::placement {
+namespace {
+
+constexpr char kGuessNote[] =
+    "no state file has what pods are assigned that run: the CPUs, NUMA nodes and devices that are "
+    "shown are one possibility; add the state files for those of the node";
+
+Result<Done> CheckRunning(const PlannedPod& pod, const std::string& name) {
+  if (!pod.faults.empty()) {
+    return Error{ErrorCode::kInvalidArgument, name + Joined(pod.faults), "correct its manifest"};
+  }
+  if (pod.has_unknown_overhead) {
+    return Error{ErrorCode::kInvalidArgument, name + Joined(pod.undecided),
+                 "or give the pod as the API server has it"};
+  }
+  return Done{};
+}
+
+}  // namespace
+
+void PlannedNode::CountRunning(const PlannedPod& pod) {
+  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+}
+
+void PlannedNode::AddArriving(const PlannedPod& pod) {
+  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
+  // The node refuses it, and it can stay bound for ever.
+  if (IsRefusedByLabel(node(), state(), pod)) return Count(pod.pod, requests);
+  // What a node gives it that follows its annotation.
+  const bool has_unlisted = !UnlistedDevices(pod).empty();
+  bool is_known = UndecidedItself(pod, requests).empty() && undecided_.empty() && !has_unlisted;
+  if (is_known) {
+    Verdict verdict = TryKubelet(pod);
+    BlurredResources blurred;
+    InterpretByObject(pod, verdict, &blurred);
+    is_known = verdict.outcome == Outcome::kFits;
+    if (is_known) {
+      AskKubelet(pod);
+      blurred_ = std::move(blurred);
+    }
+  }
+  if (!is_known) SetUndecided(pod.pod);
+  Count(pod.pod, requests);
+}
+
+bool PlannedNode::IsInState(const PlannedPod& pod) const {
+  return admission::PodsIn(state()).contains(pod.pod.uid);
+}
+
+std::set<std::string> PlannedNode::UnlistedDevices(const PlannedPod& pod) const {
+  std::set<std::string> unlisted;
+  for (const auto& [container, devices] : pod.annotated_devices) {
+    for (const auto& [resource, amount] : devices) {
+      if (!state().devices.resources.contains(resource)) continue;
+      const devicemanager::DeviceAllocation* const known =
+          state().devices.Find({pod.pod.uid, container}, resource);
+      if (known == nullptr || Quantity(std::ssize(known->Ids())) < amount)
+        unlisted.insert(resource);
+    }
+  }
+  return unlisted;
+}
+
+Result<Done> PlannedNode::AddRunning(const PlannedPod& pod, IfRefused if_refused) {
+  const std::string name = "pod " + NameOf(pod.pod) + ", which runs: ";
+  if (const Result<Done> checked = CheckRunning(pod, name); !checked.ok()) return checked;
+  if (pod.is_pending && pod.node_name.empty()) return Done{};  // it is on no node
+  // What the description says of it is placed with it.
+  unlisted_owned_.erase(NameOf(pod.pod));
+  unlisted_owned_.erase(pod.pod.uid);
+  if (unlisted_owned_.empty()) std::erase(notes_, kOwnersNote);
+  // Its class, and so what it has, follows from its spec, which the node has not done yet.
+  const bool stays_open = pod.is_resizing && (IsInState(pod) || DependsOnNode(pod, node().config));
+  if (!stays_open) {
+    const Result<Done> placed = PlaceRunning(pod, name, if_refused);
+    if (!placed.ok()) return placed;
+  } else if (!IsInState(pod)) {
+    guessed_.AddResized(node(), Managed(pod), state());
+  }
+  if (const std::set<std::string> devices = UnlistedDevices(pod); !devices.empty()) {
+    guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
+    notes_.push_back(name + "an annotation has " + Joined({devices.begin(), devices.end()}) +
+                     ", which its spec does not have, and no state file says whether it has these "
+                     "devices: pods that need some are undecided; add the state files of the node");
+  }
+  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+  return Done{};
+}
+
+Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string& name,
+                                       IfRefused if_refused) {
+  PlannedPod known = AsItRuns(node(), state(), pod);
+  // One that has not started yet, and that the state files do not have, comes after all that they
+  // have.
+  const bool comes = pod.is_pending && has_shares_;
+  if (has_shares_ && why_lacks_shares_.empty() && !comes) {
+    why_lacks_shares_ = WhyLackShareOf(Managed(known), node(), state());
+  }
+  // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
+  if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
+  const admission::NodeState before = state();
+  const Verdict verdict = AskKubelet(known);
+  if (verdict.outcome == Outcome::kFits) {
+    if (!comes && guessed_.Add(node(), Managed(known), before, state()) &&
+        std::ranges::find(notes_, kGuessNote) == notes_.end()) {
+      notes_.emplace_back(kGuessNote);
+    }
+    return Done{};
+  }
+  // A refusal takes from the pod what it has.
+  simulation_.SetState(before);
+  const bool is_by_order = !guessed_.empty();
+  const bool is_open = guessed_.AddWithoutPlace(node(), Managed(known), before);
+  if (if_refused == IfRefused::kError && !comes && !is_by_order && (is_open || !IsInState(pod))) {
+    return Error{ErrorCode::kInvalidArgument,
+                 name + verdict.refusal->reason + ": " + verdict.refusal->message,
+                 "give the pods and the state files of the same node and time"};
+  }
+  if (!is_open) return Done{};
+  const std::string& reason = verdict.refusal->reason;
+  if (comes) {
+    notes_.push_back(name + "it does not fit now, and has not started (" + reason +
+                     "): pods that need what it has are undecided");
+  } else {
+    notes_.push_back(
+        name + "it does not fit " +
+        (is_by_order ? "beside those before it where they are by the order of the list ("
+                     : "now, and runs since before the configuration or the state files, or on "
+                       "another node (") +
+        reason + "): pods that need what it has are undecided; add the state files of the node");
+  }
+  return Done{};
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,332 @@
+// Pods that run although the node would not admit them now, and pods with devices that their spec
+// does not have: what is known of them counts, and what is not makes no wrong answer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/placement/planned_node.h"
+#include "alignd/scenario/simulation.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+
+namespace alignd::placement {
+namespace {
+
+KubeletConfig RunningConfig(TopologyManagerPolicy policy = TopologyManagerPolicy::kRestricted) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  config.topology_manager_policy = policy;
+  return config;
+}
+
+// Two NUMA nodes of 20 CPUs, or another machine; two GPUs on each of two.
+NodeInput RunningInput(const std::string& machine = "socket:2 numa:1 core:20",
+                       const std::string& devices = "nvidia.com/gpu=2@0,2@1") {
+  NodeInput input = {{MakeMachine(machine), {}, {}}, std::nullopt, {}, {}, {}};
+  auto parsed = ParseDevices(devices);
+  EXPECT_TRUE(parsed.ok()) << parsed.error().Text();
+  const Result<Done> added = AddDevices(parsed->first, std::move(parsed->second), input);
+  EXPECT_TRUE(added.ok()) << added.error().Text();
+  return input;
+}
+
+PlannedNode RunningNode(const KubeletConfig& config, const NodeInput& input = RunningInput(),
+                        const NodeFiles& files = {}) {
+  Result<PlannedNode> node = PlannedNode::Make(input, config, 110, files);
+  EXPECT_TRUE(node.ok()) << node.error().Text();
+  return *std::move(node);
+}
+
+PlannedPod RunningPodOf(const std::string& name,
+                        const std::map<std::string, std::string>& amounts) {
+  PlannedPod planned;
+  planned.pod = AppPod(name, amounts);
+  return planned;
+}
+
+PlannedPod CpusOf(const std::string& name, const std::string& cpus) {
+  return RunningPodOf(name, {{"cpu", cpus}, {"memory", "1Gi"}});
+}
+
+PlannedPod SharedOf(const std::string& name, const std::string& cpus) {
+  PlannedPod planned = CpusOf(name, cpus);
+  planned.pod.containers[0].resources.limits.clear();
+  return planned;
+}
+
+// Pod `old` with 4 CPUs, 2 of each NUMA node: best-effort has placed it there.
+NodeFiles FilesOfOldPod(const NodeInput& input) {
+  auto before = scenario::Simulation::Start(input.description,
+                                            RunningConfig(TopologyManagerPolicy::kBestEffort));
+  for (const auto& [name, cpus] :
+       {std::pair("a", "17"), std::pair("b", "18"), std::pair("old", "4")}) {
+    EXPECT_TRUE(before->Run(scenario::AdmitPod{CpusOf(name, cpus).pod}).admission->admitted());
+  }
+  for (const char* const name : {"a", "b"}) before->Run(scenario::RemovePod{name});
+  return {before->CpuManagerState(), "",
+          checkpoint::FormatDeviceCheckpoint(before->state().devices)};
+}
+
+// restricted would not admit the pod on two NUMA nodes, and goes on running it.
+TEST(RunningPods, CountWhatTheStateFilesHaveOfAPodThatANewPolicyRefuses) {
+  for (const TopologyManagerPolicy policy :
+       {TopologyManagerPolicy::kRestricted, TopologyManagerPolicy::kSingleNumaNode}) {
+    const NodeInput input = RunningInput();
+    PlannedNode node = RunningNode(RunningConfig(policy), input, FilesOfOldPod(input));
+    const admission::NodeState before = node.state();
+    ASSERT_EQ(before.cpu.HeldBy("old").Count(), 4);
+    const Result<Done> added = node.AddRunning(CpusOf("old", "4"), IfRefused::kError);
+    ASSERT_TRUE(added.ok()) << added.error().Text();
+    EXPECT_EQ(node.state(), before);
+    EXPECT_TRUE(node.notes().empty()) << node.notes()[0];
+    EXPECT_EQ(node.requested().pods(), 1);
+    // 17 and 18 CPUs are free.
+    EXPECT_EQ(node.Ask(CpusOf("x", "18")).outcome, Outcome::kFits);
+    EXPECT_EQ(node.Ask(CpusOf("x", "19")).stage, Stage::kKubelet);
+    EXPECT_EQ(node.Ask(CpusOf("x", "19")).outcome, Outcome::kRefused);
+  }
+}
+
+TEST(RunningPods, LeaveOpenWhatAPodHasThatTheNodeWouldRefuse) {
+  for (const char* const machine : {"socket:2 numa:1 core:20", "socket:1 numa:1 core:40"}) {
+    const KubeletConfig config = RunningConfig(TopologyManagerPolicy::kSingleNumaNode);
+    const bool is_one = std::string(machine).starts_with("socket:1");
+    const NodeInput input =
+        is_one ? RunningInput(machine, "nvidia.com/gpu=4@0") : RunningInput(machine);
+    PlannedNode node = RunningNode(config, input);
+    const std::map<std::string, std::string> amounts =
+        is_one ? std::map<std::string, std::string>{{"cpu", "40"}, {"memory", "1Gi"}}
+               : std::map<std::string, std::string>{
+                     {"cpu", "30"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "1"}};
+    const Result<Done> added = node.AddRunning(RunningPodOf("wide", amounts));
+    ASSERT_TRUE(added.ok()) << added.error().Text();
+    ASSERT_EQ(node.notes().size(), 1U);
+    EXPECT_TRUE(node.notes()[0].starts_with("pod default/wide, which runs: it does not fit now"))
+        << node.notes()[0];
+    if (is_one) {
+      EXPECT_EQ(node.Ask(CpusOf("x", "2")).stage, Stage::kScheduler);
+      continue;
+    }
+    EXPECT_EQ(node.Ask(CpusOf("x", "2")).outcome, Outcome::kUndecided);
+    EXPECT_EQ(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "1"}})).outcome, Outcome::kUndecided);
+    EXPECT_EQ(node.Ask(SharedOf("x", "9")).outcome, Outcome::kFits);
+    EXPECT_EQ(node.Ask(SharedOf("x", "10")).stage, Stage::kScheduler);
+    // To compare configurations, it is one that the node cannot have.
+    PlannedNode compared = RunningNode(config, input);
+    EXPECT_FALSE(compared.AddRunning(RunningPodOf("wide", amounts), IfRefused::kError).ok());
+  }
+}
+
+// Its CPUs are in the file, and its device is not.
+TEST(RunningPods, LeaveOpenOnlyWhatNoStateFileHas) {
+  const NodeInput input = RunningInput();
+  PlannedNode node = RunningNode(RunningConfig(), input, FilesOfOldPod(input));
+  PlannedPod old = CpusOf("old", "4");
+  old.pod.containers[0].resources.limits["nvidia.com/gpu"] = Quantity(1);
+  old.pod.containers[0].resources.requests["nvidia.com/gpu"] = Quantity(1);
+  ASSERT_TRUE(node.AddRunning(old).ok());
+  EXPECT_EQ(node.Ask(CpusOf("x", "18")).outcome, Outcome::kFits);
+  EXPECT_EQ(node.Ask(CpusOf("x", "19")).outcome, Outcome::kRefused);
+  EXPECT_EQ(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "1"}})).outcome, Outcome::kUndecided);
+}
+
+// A refusal releases what a pod with CPUs as a whole has.
+TEST(RunningPods, KeepTheCpusOfAPodAsAWhole) {
+  KubeletConfig config = RunningConfig(TopologyManagerPolicy::kBestEffort);
+  config.topology_manager_scope = TopologyManagerScope::kPod;
+  config.feature_gates = {{"PodLevelResourceManagers", true}};
+  const NodeInput input = RunningInput();
+  auto before = scenario::Simulation::Start(input.description, config);
+  PlannedPod whole = CpusOf("whole", "2");
+  whole.pod.pod_level = Resources{Amounts({{"cpu", "4"}, {"memory", "2Gi"}}),
+                                  Amounts({{"cpu", "4"}, {"memory", "2Gi"}})};
+  for (const auto& [name, cpus] : {std::pair("a", "17"), std::pair("b", "18")}) {
+    EXPECT_TRUE(before->Run(scenario::AdmitPod{CpusOf(name, cpus).pod}).admission->admitted());
+  }
+  ASSERT_TRUE(before->Run(scenario::AdmitPod{whole.pod}).admission->admitted());
+  for (const char* const name : {"a", "b"}) before->Run(scenario::RemovePod{name});
+  const NodeFiles files = {before->CpuManagerState(), "",
+                           checkpoint::FormatDeviceCheckpoint(before->state().devices)};
+  config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  PlannedNode node = RunningNode(config, input, files);
+  const admission::NodeState state = node.state();
+  ASSERT_EQ(state.cpu.HeldBy("whole").Count(), 4);
+  const Result<Done> added = node.AddRunning(whole);
+  ASSERT_TRUE(added.ok()) << added.error().Text();
+  EXPECT_EQ(node.state().cpu, state.cpu);
+  EXPECT_EQ(node.Ask(CpusOf("x", "18")).outcome, Outcome::kFits);
+  EXPECT_EQ(node.Ask(CpusOf("x", "19")).outcome, Outcome::kRefused);
+}
+
+PlannedPod AnnotatedRunning(const std::string& annotation, std::string text,
+                            const std::string& resources = "{}") {
+  std::string quoted;
+  for (const char c : text) quoted += c == '"' ? std::string("\\\"") : std::string(1, c);
+  Manifests manifests;
+  const Result<Done> read = ReadManifest(
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"hidden","uid":"u","annotations":{")" +
+          annotation + R"(":")" + quoted +
+          R"("}},"spec":{"nodeName":"n","containers":[{"name":"app","resources":)" + resources +
+          R"(}]},"status":{"phase":"Running"}})",
+      "f", manifests);
+  EXPECT_TRUE(read.ok()) << read.error().Text();
+  const auto pods = ExpandPods(manifests, std::nullopt);
+  EXPECT_TRUE(pods.ok() && pods->size() == 1);
+  return pods->at(0);
+}
+
+// A node that follows the annotation has given the pod two GPUs, and the spec has none.
+TEST(RunningPods, LeaveOpenTheDevicesOfAnAnnotation) {
+  const std::vector<std::pair<std::string, std::string>> annotations = {
+      {"alignd.io/resources", R"({"app":{"limits":{"nvidia.com/gpu":2}}})"},
+      {"intel.com/resources", R"({"containers":{"app":{"limits":{"nvidia.com/gpu":2}}}})"},
+      {"node.koordinator.sh/extended-resource-spec",
+       R"({"containers":{"app":{"limits":{"nvidia.com/gpu":2},"requests":{"nvidia.com/gpu":2}}}})"}};
+  const PlannedPod gpus = RunningPodOf("x", {{"nvidia.com/gpu", "1"}});
+  for (const auto& [annotation, text] : annotations) {
+    const PlannedPod hidden = AnnotatedRunning(annotation, text);
+    for (const char* const devices :
+         {"nvidia.com/gpu=2@0,2@1", "nvidia.com/gpu=4", "nvidia.com/gpu=4@0"}) {
+      for (const TopologyManagerPolicy policy :
+           {TopologyManagerPolicy::kNone, TopologyManagerPolicy::kRestricted}) {
+        const char* const machine = std::string(devices).ends_with("=4@0")
+                                        ? "socket:1 numa:1 core:20"
+                                        : "socket:2 numa:1 core:20";
+        PlannedNode node = RunningNode(RunningConfig(policy), RunningInput(machine, devices));
+        EXPECT_EQ(node.Ask(gpus).outcome, Outcome::kFits);
+        ASSERT_TRUE(node.AddRunning(hidden).ok());
+        ASSERT_EQ(node.notes().size(), 1U) << annotation;
+        EXPECT_NE(node.notes()[0].find("an annotation has nvidia.com/gpu"), std::string::npos)
+            << node.notes()[0];
+        EXPECT_EQ(node.Ask(gpus).outcome, Outcome::kUndecided) << annotation << devices;
+        EXPECT_EQ(node.Ask(CpusOf("y", "4")).outcome, Outcome::kFits) << annotation << devices;
+      }
+    }
+  }
+}
+
+TEST(RunningPods, KnowTheDevicesOfAnAnnotationFromTheCheckpoint) {
+  const NodeInput input = RunningInput();
+  auto truth = scenario::Simulation::Start(input.description, RunningConfig());
+  Pod pod = AppPod("u", {{"nvidia.com/gpu", "2"}});
+  ASSERT_TRUE(truth->Run(scenario::AdmitPod{pod}).admission->admitted());
+  const NodeFiles files = {truth->CpuManagerState(), "",
+                           checkpoint::FormatDeviceCheckpoint(truth->state().devices)};
+  PlannedNode node = RunningNode(RunningConfig(), input, files);
+  const std::string two = R"({"app":{"limits":{"nvidia.com/gpu":2}}})";
+  ASSERT_TRUE(node.AddRunning(AnnotatedRunning("alignd.io/resources", two)).ok());
+  EXPECT_TRUE(node.notes().empty());
+  EXPECT_EQ(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "2"}})).outcome, Outcome::kFits);
+  EXPECT_NE(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "3"}})).outcome, Outcome::kFits);
+  // It counts as its spec says where that has as many.
+  PlannedNode other = RunningNode(RunningConfig());
+  const std::string one = R"({"app":{"limits":{"nvidia.com/gpu":1}}})";
+  ASSERT_TRUE(other
+                  .AddRunning(AnnotatedRunning("alignd.io/resources", one,
+                                               R"({"limits":{"nvidia.com/gpu":"2"}})"))
+                  .ok());
+  EXPECT_EQ(other.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "2"}})).outcome, Outcome::kFits);
+  // The node has no such devices.
+  PlannedNode none = RunningNode(RunningConfig());
+  ASSERT_TRUE(none.AddRunning(AnnotatedRunning("alignd.io/resources",
+                                               R"({"app":{"limits":{"a.com/x":2}}})"))
+                  .ok());
+  EXPECT_TRUE(none.notes().empty());
+}
+
+// A resource of the Node object that no device plugin serves, such as a licence.
+TEST(NotDevices, AreCountedByTheSchedulerAlone) {
+  const std::string licence = "example.com/licence";
+  NodeInput input = RunningInput();
+  NodeObject& object = input.object.emplace();
+  object.name = "w";
+  object.allocatable = Amounts({{"cpu", "39"}, {"memory", "8Gi"}, {"pods", "110"}, {licence, "5"}});
+  const auto answer = [&](const KubeletConfig& config, const NodeInput& described, int count) {
+    return RunningNode(config, described)
+        .Ask(
+            RunningPodOf("x", {{"cpu", "2"}, {"memory", "1Gi"}, {licence, std::to_string(count)}}));
+  };
+  KubeletConfig config = RunningConfig();
+  EXPECT_EQ(answer(config, input, 5).outcome, Outcome::kUndecided);
+  config.not_devices = {licence};
+  EXPECT_EQ(answer(config, input, 5).outcome, Outcome::kFits);
+  EXPECT_EQ(answer(config, input, 6).outcome, Outcome::kRefused);
+  EXPECT_EQ(answer(config, input, 6).stage, Stage::kScheduler);
+  // With devices, a plugin serves it after all.
+  NodeInput with_devices = input;
+  auto parsed = ParseDevices(licence + "=3@0,2@1");
+  ASSERT_TRUE(AddDevices(parsed->first, std::move(parsed->second), with_devices).ok());
+  EXPECT_EQ(answer(config, with_devices, 3).outcome, Outcome::kFits);
+  EXPECT_FALSE(answer(config, with_devices, 3).admission->assignments.at("app").devices.empty());
+}
+
+constexpr char kFromCri[] = "resources known from CRI alone";
+
+bool NamesCri(const PlannedNode& node, const Pod& pod) {
+  PlannedPod planned;
+  planned.pod = pod;
+  const std::vector<std::string> texts = node.NotConsidered(planned);
+  return std::ranges::find(texts, kFromCri) != texts.end();
+}
+
+// A node that knows pods from CRI alone decides container by container.
+TEST(NotConsidered, NamesPodsThatANodeCanDecideOtherwiseFromCriAlone) {
+  const std::map<std::string, std::string> two = {{"cpu", "2"}, {"memory", "1Gi"}};
+  const Pod one = MakePod("p", {App("a", two)});
+  const Pod several = MakePod("p", {App("a", two), App("b", two)});
+  const Pod with_init = MakePod("p", {Init("i", two), App("a", two)});
+  const Pod small = MakePod("p", {App("a", {{"cpu", "2500m"}, {"memory", "1Gi"}}),
+                                  App("b", {{"cpu", "500m"}, {"memory", "1Gi"}})});
+  for (const TopologyManagerPolicy policy :
+       {TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort,
+        TopologyManagerPolicy::kRestricted, TopologyManagerPolicy::kSingleNumaNode,
+        TopologyManagerPolicy::kBestAttainable}) {
+    KubeletConfig config = RunningConfig(policy);
+    const PlannedNode by_container = RunningNode(config);
+    EXPECT_FALSE(NamesCri(by_container, one));
+    EXPECT_EQ(NamesCri(by_container, several), policy == TopologyManagerPolicy::kBestAttainable);
+    EXPECT_TRUE(NamesCri(by_container, with_init));
+    EXPECT_FALSE(NamesCri(by_container, small));
+    config.topology_manager_scope = TopologyManagerScope::kPod;
+    const PlannedNode by_pod = RunningNode(config);
+    EXPECT_FALSE(NamesCri(by_pod, one));
+    EXPECT_EQ(NamesCri(by_pod, several), policy != TopologyManagerPolicy::kNone);
+    EXPECT_FALSE(NamesCri(by_pod, small));
+  }
+  KubeletConfig config = RunningConfig();
+  config.feature_gates = {{"PodLevelResourceManagers", true}};
+  Pod whole = one;
+  whole.pod_level = Resources{Amounts({{"cpu", "4"}, {"memory", "2Gi"}}),
+                              Amounts({{"cpu", "4"}, {"memory", "2Gi"}})};
+  EXPECT_TRUE(NamesCri(RunningNode(config), whole));
+}
+
+TEST(NotConsidered, NamesPodsThatANodeRefusesFromCriAlone) {
+  KubeletConfig config = RunningConfig(TopologyManagerPolicy::kNone);
+  config.pod_policies = {PodPolicy::kSharedNumaNode, PodPolicy::kResourceStatus};
+  Pod burstable = SharedOf("p", "2").pod;
+  burstable.policies.shared_on_one_node = true;
+  EXPECT_FALSE(NamesCri(RunningNode(config), burstable)) << "no memory is assigned";
+  // The counts of two NUMA nodes.
+  Pod decided = AppPod("p", {{"cpu", "4"}, {"memory", "1Gi"}});
+  decided.policies.numa_resources[0] = Amounts({{"cpu", "2"}});
+  EXPECT_FALSE(NamesCri(RunningNode(config), decided));
+  decided.policies.numa_resources[1] = Amounts({{"cpu", "2"}});
+  EXPECT_TRUE(NamesCri(RunningNode(config), decided));
+  config.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  config.eviction_hard_memory = "";
+  config.system_reserved = Amounts({{"memory", "512Mi"}});
+  config.reserved_memory = {{.numa_node = 0, .limits = Amounts({{"memory", "512Mi"}})}};
+  EXPECT_TRUE(NamesCri(RunningNode(config), burstable));
+  burstable.policies.shared_on_one_node = false;
+  EXPECT_FALSE(NamesCri(RunningNode(config), burstable));
+}
+
+}  // namespace
+}  // namespace alignd::placement
