@@ -229,7 +229,7 @@ void ContainerAdopter::NoteUncompared() {
   if (!nowhere.empty()) {
     spdlog::warn(
         "it is not known on which CPUs {} that a resize has moved to shared CPUs now runs: {}",
-        Count(nowhere.size(), "container"), List(nowhere));
+        Counted(nowhere.size(), "container"), List(nowhere));
   }
   if (uncompared_.empty()) return;
   spdlog::warn("the state files were not compared with the runtime for {}: {}",
