@@ -19,15 +19,15 @@ bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& ot
          });
 }
 
-void PodNotes::SawPod(const Pod& seen) {
-  Pod pod = seen;
+void PodNotes::KeepRoles(Pod& pod) {
   for (Container& container : pod.containers) {
-    if (container.kind == ContainerKind::kSidecar) sidecars_.insert({pod.uid, container.name});
-    const bool is_sidecar = sidecars_.contains({pod.uid, container.name});
-    if (is_sidecar && container.kind == ContainerKind::kInit) {
-      container.kind = ContainerKind::kSidecar;
-    }
+    const ContainerKey key{pod.uid, container.name};
+    if (pod.is_complete) roles_.try_emplace(key, container.kind);
+    if (const auto known = roles_.find(key); known != roles_.end()) container.kind = known->second;
   }
+}
+
+void PodNotes::SawPod(const Pod& pod) {
   {
     const MutexLock lock(mutex_);
     std::set<std::string>& names = init_[pod.uid];
@@ -39,8 +39,7 @@ void PodNotes::SawPod(const Pod& seen) {
     if (names.empty()) init_.erase(pod.uid);
   }
   if (std::ranges::count(pod.containers, ContainerKind::kInit, &Container::kind) == 0) return;
-  const std::string uid = pod.uid;
-  with_init_[uid] = std::move(pod);
+  with_init_[pod.uid] = pod;
 }
 
 const Pod* PodNotes::WithInit(const std::string& pod_uid) const {
@@ -107,7 +106,9 @@ void PodNotes::DropReleased(const std::string& pod_uid, const cpumanager::CpuSta
 void PodNotes::Forget(const std::string& pod_uid) {
   for (const ContainerKey& key : AdmittedOf(pod_uid)) admitted_.erase(key);
   with_init_.erase(pod_uid);
-  std::erase_if(sidecars_, [&](const ContainerKey& key) { return key.pod_uid == pod_uid; });
+  const auto of_others = [&](const auto& entry) { return entry.first.pod_uid != pod_uid; };
+  const auto first_role = roles_.lower_bound({pod_uid, ""});
+  roles_.erase(first_role, std::find_if(first_role, roles_.end(), of_others));
   const MutexLock lock(mutex_);
   init_.erase(pod_uid);
   keeps_quota_.erase(pod_uid);
@@ -118,7 +119,7 @@ void PodNotes::Forget(const std::string& pod_uid) {
 void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {
   for (const ContainerKey& key : admitted_) pod_uids.insert(key.pod_uid);
   for (const auto& [uid, pod] : with_init_) pod_uids.insert(uid);
-  for (const ContainerKey& key : sidecars_) pod_uids.insert(key.pod_uid);
+  for (const auto& [key, role] : roles_) pod_uids.insert(key.pod_uid);
   const MutexLock lock(mutex_);
   for (const auto& [uid, keeps] : keeps_quota_) pod_uids.insert(uid);
   for (const auto& [uid, has] : has_pod_level_) pod_uids.insert(uid);

@@ -30,10 +30,13 @@ enum class PodQuota {
 // except for those that say otherwise.
 class PodNotes {
  public:
-  // Keeps the pod if it has init containers. One that an earlier request has shown as a sidecar
-  // stays one: roles do not change, but a source that concludes them from sizes may be wrong after
-  // a resize.
-  void SawPod(const Pod& seen) EXCLUDES(mutex_);
+  // Gives each container the role that the first request with all containers of its pod has shown.
+  // Roles do not change, but a source that concludes them from sizes may be wrong after a resize,
+  // and a request about one container may not know its role.
+  void KeepRoles(Pod& pod);
+
+  // Keeps the pod if it has init containers.
+  void SawPod(const Pod& pod) EXCLUDES(mutex_);
   // The pod as it was requested last, if it has init containers; else null.
   const Pod* WithInit(const std::string& pod_uid) const;
   // The names of the pod's init containers (not sidecars), as far as requests since the start have
@@ -71,7 +74,7 @@ class PodNotes {
 
   std::set<ContainerKey> admitted_;
   std::map<std::string, Pod> with_init_;  // by UID
-  std::set<ContainerKey> sidecars_;
+  std::map<ContainerKey, ContainerKind> roles_;
 
   mutable Mutex mutex_;
   std::map<std::string, std::set<std::string>> init_ GUARDED_BY(mutex_);  // names by UID

@@ -268,10 +268,11 @@ void CpusetUpdater::StepAside(const admission::NodeState& state, const Footprint
     if (!state.cpu.RunsOnItsOwn(key) || state.cpu.moving.contains(key)) continue;
     CpuSet staying = change.now.cpuset & pool;
     if (MayBeOnExclusive(node_, state, change.now, footprints)) {
-      // It is not in the pool. It goes there only if its former CPUs are another container's by
-      // now.
+      // It is not in the pool. It goes there only if its former CPUs are another container's now,
+      // and not onto CPUs that a third one has not left.
       if (!IsOfAnother(state, key, LastPlace(change.now))) continue;
-      staying = FirstStep(state, footprints, change);
+      staying =
+          FirstStep(state, footprints, change) - LeavingCpus(node_, state, footprints, change.id);
     }
     if (staying.empty() || staying == change.now.cpuset) continue;
     // If it has left as far as alignd can have it leave, another program keeps it elsewhere.

@@ -92,6 +92,28 @@ TEST_F(DaemonStaleSizes, SidecarKeepsItsCpusWhenALaterContainerStartsForTheFirst
   EXPECT_NE(State().find(kAll), std::string::npos) << State();
 }
 
+// The pod was never resized. Its init container uses CPUs of `app`, which has not started yet.
+TEST_F(DaemonStaleSizes, InitContainerThatFailsOnceLeavesTheOthersTheirCpus) {
+  Start();
+  v1::PodSandboxConfig pod = PodConfig("p");
+  (*pod.mutable_annotations())["intel.com/resources"] =
+      R"({"initContainers":{"init":{"limits":{"cpu":"1","memory":"10Mi"}}},)"
+      R"("containers":{"app":{"limits":{"cpu":"4","memory":"400Mi"}}}})";
+  pod = Sum(pod, 4, 400 * kMi);
+  const std::string sandbox = Run(pod);
+  constexpr char kOfApp[] = R"("app":"1-4")";
+  ASSERT_NE(State().find(kOfApp), std::string::npos) << State();
+  const std::string init = CreateAndStart(sandbox, pod, Sized("init", 1, 10 * kMi));
+  ASSERT_TRUE(runtime_->EndContainer(init, 1));
+  const std::string again = CreateAndStart(sandbox, pod, Sized("init", 1, 10 * kMi, 1));
+  EXPECT_NE(State().find(kOfApp), std::string::npos) << State();
+  const Running next = RunOne(PodConfig("next"), Pinned(2));
+  EXPECT_EQ(CpusOf(next.container), "5-6");
+  ASSERT_TRUE(runtime_->EndContainer(again, 0));
+  const std::string app = CreateAndStart(sandbox, pod, Sized("app", 4, 400 * kMi));
+  EXPECT_EQ(CpusOf(app), "1-4");
+}
+
 // `a` has been resized to 4 CPUs before the sandbox was created again, and `b` comes first.
 TEST_F(DaemonStaleSizes, LargerContainerGetsItsCpusAfterOneThatAgrees) {
   for (const bool has_api : {false, true}) {
