@@ -149,10 +149,12 @@ TEST(WorkloadOwners, JobsCountBesideTheirCronJob) {
 TEST(WorkloadOwners, ANewPausedDeploymentHasNoPods) {
   OwnedJson paused = OwnedObject("Deployment", "web");
   paused["spec"]["paused"] = true;
+  EXPECT_EQ(PlannedOfOwned({paused}), 2U) << "it can have been paused later";
+  paused["status"] = OwnedJson::object();
   EXPECT_EQ(PlannedOfOwned({paused}), 0U);
   EXPECT_EQ(ManifestsOfOwned({paused}).skipped,
             std::vector<std::string>{"Deployment shop/web is paused: it has no pods"});
-  paused["status"] = {{"replicas", 2}};
+  paused["status"]["replicas"] = 2;
   EXPECT_EQ(PlannedOfOwned({paused}), 2U) << "it was paused later";
   paused["spec"]["paused"] = false;
   paused["status"]["replicas"] = 0;
