@@ -119,7 +119,7 @@ void KeepPodsOfNode(const std::string& name, std::vector<PlannedPod>& pods,
   });
   if (others == 0) return;
   notes.push_back("of the pods that run, " + std::to_string(others) + " " +
-                  std::string(IsOrAre(others)) + " left out as pods of other nodes; " +
+                  std::string(IsOrAre(others)) + " on other nodes and left out; " +
                   std::to_string(pods.size()) + " " + std::string(IsOrAre(pods.size())) +
                   " on node " + name);
 }
