@@ -98,8 +98,9 @@ std::optional<EarlyAnswer> AnswerWithoutDevices(
     return Outcome(UnexpectedAdmissionError(
         std::string(kUnregistered) + resource + std::string(kForContainer) + container +
         ": no device plugin has registered it with alignd, and the kubelet has allocated none: "
-        "start the plugin, or start alignd with --not-devices=" +
-        resource + " if no device plugin serves this resource"));
+        "start the plugin, or, if no device plugin serves this resource, name it in notDevices, "
+        "or start alignd with --not-devices=" +
+        resource));
   }
   return std::nullopt;
 }

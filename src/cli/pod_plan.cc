@@ -221,8 +221,9 @@ int PlanPods(placement::PlannedNode& node, const std::vector<PlannedPod>& pods,
   Plan plan;
   for (const PlannedPod& pod : pods) {
     const admission::NodeState before = node.state();
+    std::vector<std::string> not_considered = node.NotConsidered(pod);  // before it is there
     const Verdict verdict = node.Place(pod);
-    Planned planned{pod, verdict, verdict.refusal, node.NotConsidered(pod)};
+    Planned planned{pod, verdict, verdict.refusal, std::move(not_considered)};
     // An explanation would name CPUs and devices, which an object does not have.
     if (verdict.refusal && verdict.admission && verdict.admission->refusal &&
         !node.is_of_object()) {

@@ -66,14 +66,17 @@ bool WasPendingBefore(const ReportSources& sources, const std::string& pod) {
   return newest != before.end() && (*newest)->outcome() != "admitted";
 }
 
-// Whether a pod of its UID or name is assigned something. A refused one has a sandbox only.
+// Whether the pod is assigned something. A refused one has a sandbox only. A name is enough only
+// where the manifest has no UID: a StatefulSet's pod can have the name of one that still ends.
 bool RunsHere(const ReportSources& sources, const admission::NodeState& state, const Pod& pod) {
   const std::set<std::string> uids = admission::PodsIn(state);
   if (uids.contains(pod.uid)) return true;
+  const std::string name = pod.name_space + "/" + pod.name;
+  if (pod.uid != name) return false;  // ReadOnePod gives one without UID its name
   const PodNames names = AllPodNames(sources);
   return std::ranges::any_of(uids, [&](const std::string& uid) {
-    const auto name = names.find(uid);
-    return name != names.end() && name->second == pod.name_space + "/" + pod.name;
+    const auto known = names.find(uid);
+    return known != names.end() && known->second == name;
   });
 }
 

@@ -9,6 +9,7 @@
 #include "alignd/admission/config_problems.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/machine/machine.h"
+#include "alignd/pod/resource_name.h"
 #include "alignd/scenario/scenario.h"
 #include "daemon/known_cpus.h"
 #include "host/config_file.h"
@@ -66,7 +67,13 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
   if (options.shared_pool_handlers) {
     config.shared_pool_handlers = SharedPoolHandlers(*options.shared_pool_handlers);
   }
-  if (options.not_devices) config.not_devices = *options.not_devices;
+  if (options.not_devices) {
+    config.not_devices = *options.not_devices;
+    // The flag has always had them without effect (start_warnings.cc). The field refuses them, also
+    // in an object.
+    erase_if(config.not_devices,
+             [](const std::string& name) { return !CheckNotDevice(name).ok(); });
+  }
   if (!machine.ok()) return;
   if (!checked.problems.empty()) return AddProblemsOfValues(*machine, file, checked);
   for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "alignd/pod/resource_name.h"
 #include "daemon/command_line.h"
 #include "metrics/listen_address.h"
 #include "rpc/unix_socket.h"
@@ -102,13 +101,7 @@ void AddOptions(CLI::App& app, Values& values) {
          "Extended resources that no device plugin serves, such as licences: pods that request "
          "them do not wait for a plugin; separated by commas; empty: none; overrides the "
          "configuration")
-      ->delimiter(',')
-      ->check(CLI::Validator(
-          [](const std::string& name) {
-            const Result<Done> checked = name.empty() ? Done{} : CheckNotDevice(name);
-            return checked.ok() ? std::string() : checked.error().Text();
-          },
-          ""));
+      ->delimiter(',');
   app.add_option_function<std::vector<std::string>>(
          "--shared-pool-handlers",
          [&chosen = options](const std::vector<std::string>& names) {

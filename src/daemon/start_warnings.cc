@@ -4,12 +4,14 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "alignd/config/config_problem.h"
 #include "alignd/config/kubelet_config.h"
+#include "alignd/pod/resource_name.h"
 
 namespace alignd::daemon {
 namespace {
@@ -77,6 +79,17 @@ void AddPolicies(const admission::Node& node, Warnings& warnings) {
   }
 }
 
+// Containers that request them never wait for a device plugin. Not refused, so that a node whose
+// flag has such names starts after an update.
+void AddNotDevices(const Options& options, Warnings& warnings) {
+  for (const std::string& name : options.not_devices.value_or(std::set<std::string>())) {
+    const Result<Done> checked = CheckNotDevice(name);
+    if (checked.ok()) continue;
+    warnings.OfFlag("--not-devices", name, checked.error().message + ", and has no effect",
+                    "remove it; " + checked.error().remedy);
+  }
+}
+
 void AddDirectories(const Options& options, Warnings& warnings) {
   if (IsSameDirectory(options.state_dir, options.kubelet_dir)) {
     warnings.OfFlag("--state-dir", options.state_dir,
@@ -112,6 +125,7 @@ void AddCgroups(const Options& options, Warnings& warnings) {
 std::vector<StartProblem> FindPolicyWarnings(const Options& options, const admission::Node& node) {
   Warnings warnings(options);
   AddPolicies(node, warnings);
+  AddNotDevices(options, warnings);
   return warnings.Take();
 }
 

@@ -7,6 +7,7 @@
 
 #include "cgroup/parent_cpuset.h"
 #include "cgroup/system_partition.h"
+#include "host/log_event.h"
 #include "reconcile/cpuset_guard.h"
 
 namespace alignd::reconcile {
@@ -36,7 +37,8 @@ std::string CpusetGuard::DescribeAbove(const std::string& id, const std::string&
                                        const CpuSet& cpus) const {
   const auto narrow = cgroup::FindNarrowerAbove(cgroups_, path, cpus);
   if (!narrow.ok()) {
-    spdlog::warn("container {}: {}", id, narrow.error().Text());
+    static host::LineLimit limit("cgroups above containers that cannot be read");
+    if (limit.Allow()) spdlog::warn("container {}: {}", id, narrow.error().Text());
     return "";
   }
   if (!*narrow) return "";

@@ -38,9 +38,9 @@ Condition UpdateCondition(const Subject& container, const std::string& should,
           .first = first,
           .message = DescribeUpdate(should, cause),
           .remedy =
-              "if ConflictingCPUManager names a cgroup above the container, widen that cgroup; "
-              "otherwise see in the runtime's log why it does not apply the update; alignd "
-              "retries, and containers that need these CPUs exclusively wait"};
+              "if ConflictingCPUManager names a cgroup above the container, widen that cgroup, or "
+              "set its CPUs online; otherwise see in the runtime's log why it does not apply the "
+              "update; alignd retries, and containers that need these CPUs exclusively wait"};
 }
 
 Condition Outage(const std::string& error, bool ever_answered, Condition::Time first) {

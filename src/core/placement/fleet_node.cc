@@ -119,7 +119,7 @@ void KeepPodsOfNode(const std::string& name, std::vector<PlannedPod>& pods,
   });
   if (others == 0) return;
   notes.push_back("of the pods that run, " + std::to_string(others) + " " +
-                  std::string(IsOrAre(others)) + " left out as pods of other nodes; " +
+                  std::string(IsOrAre(others)) + " on other nodes and left out; " +
                   std::to_string(pods.size()) + " " + std::string(IsOrAre(pods.size())) +
                   " on node " + name);
 }
@@ -221,7 +221,13 @@ Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node, IfRefused if_re
     if (!added.ok()) return added.error().In(place);
   }
   for (const PlannedPod& pod : fleet_node.counted) node->CountRunning(pod);
-  for (const PlannedPod& pod : fleet_node.arriving) node->AddArriving(pod);
+  // The node may admit them in any order: where pods with devices are depends on those that may
+  // have more than they request.
+  for (const bool may_have_more : {true, false}) {
+    for (const PlannedPod& pod : fleet_node.arriving) {
+      if (pod.annotated_devices.empty() != may_have_more) node->AddArriving(pod);
+    }
+  }
   return node;
 }
 

@@ -204,13 +204,14 @@ bool IsSuspended(const View& object) {
   return suspend != spec->value().end() && *suspend == true;
 }
 
-// A new Deployment that is paused makes no pods until it is resumed.
+// A Deployment that was paused before it had pods makes none until it is resumed. Only the API
+// server's object shows that: one without status may have had pods before.
 bool IsPausedWithoutPods(const View& object) {
   Faults ignored;
   const auto spec = ObjectIn(object, "spec", ignored);
   if (!spec || spec->value().value("paused", nlohmann::json()) != true) return false;
   const auto status = ObjectIn(object, "status", ignored);
-  return !status || ReadCount(*status, "replicas", 0, ignored) == 0;
+  return status && ReadCount(*status, "replicas", 0, ignored) == 0;
 }
 
 // Only of a kind that is read here. A reference that is malformed is none: it is not checked.

@@ -21,11 +21,16 @@ bool DependsOnSource(const admission::Node& node, const admission::NodeState& st
   if (pod.pod_level_managers != PodLevelManagers::kOff) return true;
   // CRI does not show what a Burstable pod requests of memory: it is refused.
   if (pod.stays_with_memory && QosOf(pod) == QosClass::kBurstable) return true;
-  Pod incomplete = pod;
-  incomplete.is_complete = false;
-  if (admission::ObjectionToStatus(node, state, incomplete) &&
-      !admission::ObjectionToStatus(node, state, pod)) {
-    return true;
+  if (admission::IsDecided(node, pod)) {
+    // There is no objection to what a pod has already.
+    admission::NodeState before = state;
+    admission::ReleasePod(pod.uid, before);
+    Pod incomplete = pod;
+    incomplete.is_complete = false;
+    if (admission::ObjectionToStatus(node, before, incomplete) &&
+        !admission::ObjectionToStatus(node, before, pod)) {
+      return true;
+    }
   }
   if (std::ranges::count_if(pod.containers, needs) < 2) return false;
   const topologymanager::Policy& policy = admission::TopologyOf(node, pod);

@@ -180,7 +180,7 @@ Verdict PlannedNode::Ask(const PlannedPod& pod) const {
   if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) return *std::move(early);
   Verdict verdict = TryKubelet(pod);
   if (input_->object_view) InterpretByObject(pod, verdict, nullptr);
-  CheckGuesses(pod, verdict);
+  if (verdict.outcome != Outcome::kUndecided) CheckGuesses(pod, verdict);
   return verdict;
 }
 

@@ -35,18 +35,24 @@ void PlannedNode::AddArriving(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   // The node refuses it, and it can stay bound for ever.
   if (IsRefusedByLabel(node(), state(), pod)) return Count(pod.pod, requests);
-  // What a node gives it that follows its annotation.
-  const bool has_unlisted = !UnlistedDevices(pod).empty();
-  bool is_known = UndecidedItself(pod, requests).empty() && undecided_.empty() && !has_unlisted;
+  bool is_known = UndecidedItself(pod, requests).empty() && undecided_.empty();
   if (is_known) {
     Verdict verdict = TryKubelet(pod);
     BlurredResources blurred;
     InterpretByObject(pod, verdict, &blurred);
+    if (verdict.outcome == Outcome::kFits) CheckGuesses(pod, verdict);
     is_known = verdict.outcome == Outcome::kFits;
     if (is_known) {
+      const admission::NodeState before = state();
       AskKubelet(pod);
       blurred_ = std::move(blurred);
+      if (!guessed_.empty()) guessed_.Add(node(), Managed(pod), before, state());
     }
+  }
+  // What a node gives it that follows its annotation.
+  if (const std::set<std::string> devices = UnlistedDevices(pod); !devices.empty()) {
+    if (IsInState(pod)) is_known = false;  // the rest is where these devices are
+    guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
   }
   if (!is_known) SetUndecided(pod.pod);
   Count(pod.pod, requests);
@@ -89,8 +95,9 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod, IfRefused if_refused
   if (const std::set<std::string> devices = UnlistedDevices(pod); !devices.empty()) {
     guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
     notes_.push_back(name + "an annotation has " + Joined({devices.begin(), devices.end()}) +
-                     ", which its spec does not have, and no state file says whether it has these "
-                     "devices: pods that need some are undecided; add the state files of the node");
+                     ", which its spec does not have, and no state file has these devices for it: "
+                     "pods that need some are undecided; give state files that are newer than the "
+                     "pod, or make annotation and spec equal");
   }
   Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
   return Done{};

@@ -15,10 +15,14 @@ std::string DescribeWorkload(const Workload& workload) {
   return workload.kind + " " + workload.name_space + "/" + workload.name;
 }
 
+// Whether Jobs count beside their CronJob. What is planned of a CronJob is its next Job: others can
+// still run beside it, with other counts than its template has.
+enum class JobsOfCronJobs { kOwn, kOwned };
+
 // Finds the controller of a workload among all.
 class Controllers {
  public:
-  explicit Controllers(const std::vector<Workload>& all) {
+  Controllers(const std::vector<Workload>& all, JobsOfCronJobs jobs) : jobs_(jobs) {
     for (const Workload& one : all)
       by_name_.emplace(KeyOf(one.name_space, one.kind, one.name), &one);
   }
@@ -26,6 +30,7 @@ class Controllers {
   // Null: it has none, or that is not among them.
   const Workload* Of(const Workload& workload) const {
     if (!workload.controller) return nullptr;
+    if (jobs_ == JobsOfCronJobs::kOwn && workload.controller->kind == "CronJob") return nullptr;
     const auto found = by_name_.find(
         KeyOf(workload.name_space, workload.controller->kind, workload.controller->name));
     if (found == by_name_.end()) return nullptr;
@@ -52,13 +57,14 @@ class Controllers {
     return {name_space, kind, name};
   }
 
+  const JobsOfCronJobs jobs_;
   std::map<Key, const Workload*> by_name_;
 };
 
 }  // namespace
 
 void LeaveOutOwned(Manifests& manifests) {
-  const Controllers controllers(manifests.workloads);
+  const Controllers controllers(manifests.workloads, JobsOfCronJobs::kOwn);
   std::vector<Workload> kept;
   for (const Workload& workload : manifests.workloads) {
     if (const Workload* const top = controllers.Topmost(workload)) {
@@ -71,7 +77,7 @@ void LeaveOutOwned(Manifests& manifests) {
 }
 
 void LeaveOutControllers(Manifests& manifests) {
-  const Controllers controllers(manifests.workloads);
+  const Controllers controllers(manifests.workloads, JobsOfCronJobs::kOwned);
   std::set<const Workload*> with_pods;
   for (const Workload& workload : manifests.workloads) {
     const Workload* const above = controllers.Of(workload);

@@ -164,16 +164,23 @@ TEST_F(ControlExplain, WhyNotLeavesOutResourcesThatAreNoDevices) {
 TEST_F(ControlExplain, WhyNotRefusesTheManifestOfAPodThatRuns) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("u", 2))));
   const auto manifest = [](const std::string& name, const std::string& uid) {
-    return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name + R"(","uid":")" + uid +
-           R"("},"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"1"}}}]}})";
+    return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name + '"' +
+           (uid.empty() ? "" : R"(,"uid":")" + uid + '"') +
+           R"(},"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"1"}}}]}})";
   };
-  v1::WhyNotRequest request;
-  request.set_manifest(manifest("web", "u"));
-  const auto why = ControlClient(socket()).WhyNot(request);
-  ASSERT_FALSE(why.ok());
-  EXPECT_NE(why.error().message.find("pod default/web runs on this node"), std::string::npos)
-      << why.error().message;
+  const auto refusal = [&](const std::string& text) {
+    v1::WhyNotRequest request;
+    request.set_manifest(text);
+    const auto why = ControlClient(socket()).WhyNot(request);
+    return why.ok() ? std::string() : why.error().message;
+  };
+  const std::string of_uid = refusal(manifest("web", "u"));
+  EXPECT_NE(of_uid.find("pod default/web runs on this node"), std::string::npos) << of_uid;
+  const std::string of_name = refusal(manifest("u", ""));
+  EXPECT_NE(of_name.find("pod default/u runs on this node"), std::string::npos) << of_name;
   EXPECT_TRUE(WhyNotFits(socket(), manifest("other", "v")).fits());
+  // A pod that replaces it: of its name, and with a UID of its own.
+  EXPECT_TRUE(WhyNotFits(socket(), manifest("u", "v")).fits());
 }
 
 // Resources are free, so that no change of them would help: the plugin's error is the answer.

@@ -1,5 +1,5 @@
-// A node moves from the stock kubelet with its plugins to alignd, and back,
-// with pods that have devices.
+// A node moves from the stock kubelet with its plugins to alignd, and back, with pods that have
+// devices.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,8 +24,7 @@ constexpr char kNic[] = "example.com/nic";
 
 class MirrorMigration : public MirrorTest {
  protected:
-  // --- A node without alignd: the plugins are the kubelet's, which speaks to
-  // the runtime.
+  // --- A node without alignd: the plugins are the kubelet's, which speaks to the runtime.
 
   simulator::DeviceProfile GpusOfTheKubelet() const {
     simulator::DeviceProfile profile;
@@ -59,8 +58,7 @@ class MirrorMigration : public MirrorTest {
     fs::copy_file(from, to, fs::copy_options::overwrite_existing);
   }
 
-  // The steps of docs/moving.md: everything down, the file copied, the GPUs'
-  // plugin moved.
+  // The steps of docs/moving.md: everything down, the file copied, the GPUs' plugin moved.
   void MoveToAlignd(const std::string& config = StaticConfig()) {
     kubelet_->Stop();
     gpus_.reset();
@@ -120,8 +118,7 @@ TEST_P(MirrorMove, AssignedDevicesStayAllocatedAndHealthy) {
   }
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   EXPECT_TRUE(kubelet_->Readmit({}).empty());
-  // Its container starts again with what the kubelet replays of the plugin's
-  // answer: once.
+  // Its container starts again with what the kubelet replays of the plugin's answer: once.
   const Created again = CreateAgain("old", old_pod.sandbox, 1);
   ASSERT_TRUE(again.status.ok()) << again.status.error_message();
   EXPECT_EQ(GpusOf(again.seen), assigned);
@@ -154,8 +151,7 @@ TEST_P(MirrorMove, AssignedDevicesStayAllocatedAndHealthy) {
 INSTANTIATE_TEST_SUITE_P(FromTheKubelet, MirrorMove, ::testing::Bool(),
                          [](const auto& of) { return of.param ? "WithItsFile" : "AtWork"; });
 
-// Its containers come without a marker: only the kubelet's file says that they
-// have a device.
+// Its containers come without a marker: only the kubelet's file says that they have a device.
 TEST_F(MirrorMigration, TakenOverPodWhoseSandboxIsReplacedKeepsItsDevice) {
   mode_ = mirror::BindingMode::kDeferred;
   StartWithoutAlignd();
@@ -182,8 +178,7 @@ TEST_F(MirrorMigration, TakenOverPodWhoseSandboxIsReplacedKeepsItsDevice) {
   EXPECT_EQ(all, AllGpus());
 }
 
-// The plugin was back at the kubelet for a while, with its pods drained, and
-// assigned a device.
+// The plugin was back at the kubelet for a while, with its pods drained, and assigned a device.
 TEST_F(MirrorMigration, PluginThatComesAgainBringsWhatItAssignedMeanwhile) {
   StartWithoutAlignd();
   MovePlugin();
@@ -204,8 +199,8 @@ TEST_F(MirrorMigration, PluginThatComesAgainBringsWhatItAssignedMeanwhile) {
   EXPECT_EQ(all, AllGpus());
 }
 
-// Two plugins of one resource break the kubelet: what only the kubelet's
-// checkpoint names is not offered, even if containers are assigned its devices.
+// Two plugins of one resource break the kubelet: what only the kubelet's checkpoint names is not
+// offered, even if containers are assigned its devices.
 TEST_F(MirrorMigration, ResourceWhosePluginStaysWithTheKubeletIsLeftAlone) {
   StartWithoutAlignd();
   simulator::DeviceProfile nics;
@@ -257,8 +252,7 @@ TEST_P(MirrorConflict, DevicesFromAPluginBesideTheMirrorAreNamed) {
   };
   ASSERT_TRUE(Eventually([&] { return !found().empty(); }));
   const std::vector<control::v1::Condition> notes = found();
-  ASSERT_EQ(notes.size(),
-            1U);  // neither what was taken over, nor what the mirror answered
+  ASSERT_EQ(notes.size(), 1U);  // neither what was taken over, nor what the mirror answered
   EXPECT_EQ(notes[0].pod_uid(), "past");
   EXPECT_EQ(notes[0].container_id(), past.id);
   EXPECT_TRUE(notes[0].message().starts_with("is assigned " + std::string(kGpu) + " " +
@@ -298,8 +292,8 @@ TEST_P(MirrorConflict, DevicesFromAPluginBesideTheMirrorAreNamed) {
 INSTANTIATE_TEST_SUITE_P(UntilItEnds, MirrorConflict, ::testing::Bool(),
                          [](const auto& of) { return of.param ? "Restart" : "PodEnds"; });
 
-// A device that was assigned by annotation before the mirror was on was not
-// allocated by the kubelet.
+// A device that was assigned by annotation before the mirror was on was not allocated by the
+// kubelet.
 TEST_F(MirrorMigration, DevicesAssignedByAnnotationAreNotTakenForAllocated) {
   const auto mode = std::exchange(mode_, std::nullopt);
   Start();
@@ -315,8 +309,8 @@ TEST_F(MirrorMigration, DevicesAssignedByAnnotationAreNotTakenForAllocated) {
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, available, kPatience));
 }
 
-// If the policy demanded another device than the kubelet allocated, alignd's
-// file has the device that the container uses, with the plugin's answer.
+// If the policy demanded another device than the kubelet allocated, alignd's file has the device
+// that the container uses, with the plugin's answer.
 TEST_F(MirrorMigration, BackAtTheKubeletContainersKeepTheDevicesThatTheyUse) {
   StartAll(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
   ASSERT_TRUE(kubelet_->Admit({"swapped", "app"}, {{kGpu, 1}}).ok());
@@ -340,8 +334,7 @@ TEST_F(MirrorMigration, BackAtTheKubeletContainersKeepTheDevicesThatTheyUse) {
   ASSERT_TRUE(others.status.ok()) << others.status.error_message();
   EXPECT_EQ(GpusOf(others.seen), (Ids{kGpuOfNode0, kGpu2OfNode1}));
 
-  // And once more to alignd, which finds what the kubelet has allocated
-  // meanwhile.
+  // And once more to alignd, which finds what the kubelet has allocated meanwhile.
   RemovePod("others", others.sandbox);
   MoveToAlignd(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -276,6 +277,23 @@ TEST_F(StartCheckTest, WarnsAboutPoliciesThatDoNothing) {
   EXPECT_EQ(WarningsOf(Check()), Fields{"reservedSystemCPUs"});
   Configure("topologyManagerPolicy: restricted\n");
   EXPECT_EQ(WarningsOf(Check()), Fields{});
+}
+
+// They were permitted once: a node with such a flag starts after an update.
+TEST_F(StartCheckTest, WarnsAboutNamesThatAreNoDevices) {
+  Configure("topologyManagerPolicy: restricted\n");
+  options_.not_devices = {"example.com/licence"};
+  EXPECT_EQ(Check().ExitStatus(), 0) << TextOf(Check());
+  options_.not_devices = {"cpu", "example.com/licence", "hugepages-2Mi"};
+  const StartCheck check = Check();
+  EXPECT_EQ(WarningsOf(check), (std::vector<std::string>{"--not-devices", "--not-devices"}));
+  EXPECT_EQ(check.ExitStatus(), 2);
+  ASSERT_TRUE(check.node);
+  EXPECT_EQ(check.node->config.not_devices, std::set<std::string>{"example.com/licence"});
+  EXPECT_NE(
+      TextOf(check).find("\"cpu\" is not the name of an extended resource, and has no effect"),
+      std::string::npos)
+      << TextOf(check);
 }
 
 TEST_F(StartCheckTest, WarnsAboutDirectoriesOfOthers) {

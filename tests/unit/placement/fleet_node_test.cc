@@ -85,7 +85,7 @@ TEST(FleetNode, LeavesOutPodsThatAreBoundToOtherNodes) {
   ASSERT_TRUE(node.ok()) << node.error().Text();
   EXPECT_EQ(node->requested().total().at("cpu"), Quantity(3));
   EXPECT_EQ(node->notes(), std::vector<std::string>{
-                               "of the pods that run, 2 are left out as pods of other nodes; 1 is "
+                               "of the pods that run, 2 are on other nodes and left out; 1 is "
                                "on node w1"});
   // Without a Node object or its name, the name of the node in the cluster is not known.
   for (const std::string& text : {FleetNodeText(running), text_with("{}")}) {

@@ -319,6 +319,12 @@ TEST(NotConsidered, NamesPodsThatANodeRefusesFromCriAlone) {
   EXPECT_FALSE(NamesCri(RunningNode(config), decided));
   decided.policies.numa_resources[1] = Amounts({{"cpu", "2"}});
   EXPECT_TRUE(NamesCri(RunningNode(config), decided));
+  // Also when it has them.
+  PlannedNode node = RunningNode(config);
+  PlannedPod planned;
+  planned.pod = decided;
+  ASSERT_EQ(node.Place(planned).outcome, Outcome::kFits);
+  EXPECT_TRUE(NamesCri(node, decided));
   config.memory_manager_policy = MemoryManagerPolicy::kStatic;
   config.eviction_hard_memory = "";
   config.system_reserved = Amounts({{"memory", "512Mi"}});

@@ -93,6 +93,37 @@ TEST(TopologyPods, APodThatItsLabelKeepsFromStartingIsCounted) {
   EXPECT_EQ(asked(fraction, "10"), "fits");
 }
 
+// A node that follows the annotation gives it two GPUs, and one that follows the spec none.
+TEST(TopologyPods, APodThatStartsLeavesOpenTheDevicesOfItsAnnotationOnly) {
+  Json object = ForeignObject();
+  SetFingerprint({"a"}, object);
+  Json hidden = BoundJson("hidden", "Pending");
+  hidden["metadata"]["annotations"]["alignd.io/resources"] =
+      R"({"app":{"limits":{"nvidia.com/gpu":2}}})";
+  hidden["spec"]["containers"][0].erase("resources");
+  const std::map<std::string, std::string> cpus = {{"cpu", "4"}, {"memory", "1Gi"}};
+  std::map<std::string, std::string> gpus = cpus;
+  gpus["nvidia.com/gpu"] = "1";
+  const auto asked = [&](const std::vector<Json>& pods,
+                         const std::map<std::string, std::string>& amounts) {
+    std::vector<Json> objects = pods;
+    objects.push_back(object);
+    objects.push_back(NodeJsonOf("w1"));
+    return ObjectAnswer(NodeFromObjects(objects), amounts);
+  };
+  const Json steady = BoundJson("a");
+  EXPECT_EQ(asked({steady}, gpus), "fits");
+  EXPECT_EQ(asked({steady, hidden}, cpus), "fits");
+  EXPECT_TRUE(HasPart(asked({steady, hidden}, gpus), "undecided: ")) << "it may have them";
+  // Where another one is that starts depends on them.
+  const Json other = BoundJson("b", "Pending");
+  EXPECT_TRUE(HasPart(asked({steady, other, hidden}, cpus), "undecided: "));
+  EXPECT_TRUE(HasPart(asked({steady, hidden, other}, cpus), "undecided: "));
+  // Its own CPUs are where its devices are.
+  hidden["spec"]["containers"][0]["resources"] = {{"limits", {{"cpu", "2"}, {"memory", "1Gi"}}}};
+  EXPECT_TRUE(HasPart(asked({steady, hidden}, cpus), "undecided: "));
+}
+
 // What it is assigned when it starts again can be missing in the object.
 TEST(TopologyPods, APodWithCpusOfItsOwnThatCrashesIsUndecided) {
   for (const bool is_in : {true, false}) {

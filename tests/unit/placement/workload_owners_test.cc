@@ -115,13 +115,46 @@ TEST(WorkloadOwners, OfPodsThatRunThePodsStay) {
   EXPECT_EQ(alone.workloads.size(), 1U);
 }
 
+// What is planned of a CronJob is one more Job, beside those that have not ended.
+TEST(WorkloadOwners, JobsCountBesideTheirCronJob) {
+  const auto of_batch = [](const std::string& kind, const std::string& name) {
+    OwnedJson object = OwnedObject(kind, name);
+    object["apiVersion"] = "batch/v1";
+    object["spec"].erase("replicas");
+    return object;
+  };
+  const auto owned_by = [](const std::string& kind, const std::string& name) {
+    OwnedJson owner = OwnedBy(kind, name);
+    owner["apiVersion"] = "batch/v1";
+    return OwnedJson::array({owner});
+  };
+  OwnedJson cron = of_batch("CronJob", "backup");
+  cron["spec"] = {{"schedule", "0 * * * *"}, {"jobTemplate", {{"spec", cron["spec"]}}}};
+  OwnedJson first = of_batch("Job", "backup-1");
+  first["metadata"]["ownerReferences"] = owned_by("CronJob", "backup");
+  first["spec"]["parallelism"] = 3;
+  OwnedJson second = of_batch("Job", "backup-2");
+  second["metadata"]["ownerReferences"] = owned_by("CronJob", "backup");
+  OwnedJson pod = OwnedObject("Pod", "backup-2-a");
+  pod["metadata"]["ownerReferences"] = owned_by("Job", "backup-2");
+  EXPECT_EQ(PlannedOfOwned({cron, first, second, pod}), 5U);
+  EXPECT_EQ(PlannedOfOwned({cron, pod}), 2U);
+  // Of what runs, a CronJob has no more than its Jobs.
+  Manifests running = ManifestsOfOwned({cron, second, pod});
+  LeaveOutControllers(running);
+  ASSERT_EQ(running.workloads.size(), 1U);
+  EXPECT_EQ(running.workloads[0].kind, "Pod");
+}
+
 TEST(WorkloadOwners, ANewPausedDeploymentHasNoPods) {
   OwnedJson paused = OwnedObject("Deployment", "web");
   paused["spec"]["paused"] = true;
+  EXPECT_EQ(PlannedOfOwned({paused}), 2U) << "it can have been paused later";
+  paused["status"] = OwnedJson::object();
   EXPECT_EQ(PlannedOfOwned({paused}), 0U);
   EXPECT_EQ(ManifestsOfOwned({paused}).skipped,
             std::vector<std::string>{"Deployment shop/web is paused: it has no pods"});
-  paused["status"] = {{"replicas", 2}};
+  paused["status"]["replicas"] = 2;
   EXPECT_EQ(PlannedOfOwned({paused}), 2U) << "it was paused later";
   paused["spec"]["paused"] = false;
   paused["status"]["replicas"] = 0;

@@ -208,10 +208,11 @@ TEST(Conditions, FailedUpdateIsLoggedAgainWhenItsErrorChangesAndWhenItIsSettled)
   const Error error{ErrorCode::kInternal, "out of order"};
   for (int i = 0; i < 3; ++i) conditions.UpdateFailed(kApp, "CPUs 1-3", error);
   const std::string line = logged.Take();
-  EXPECT_TRUE(line.starts_with(
-      "warning CpusetUpdateFailed: container app of pod default/web: not "
-      "moved to CPUs 1-3: out of order; if ConflictingCPUManager names a cgroup "
-      "above the container, widen that cgroup; otherwise see in the runtime's log"))
+  EXPECT_TRUE(
+      line.starts_with("warning CpusetUpdateFailed: container app of pod default/web: not "
+                       "moved to CPUs 1-3: out of order; if ConflictingCPUManager names a cgroup "
+                       "above the container, widen that cgroup, or set its CPUs online; otherwise "
+                       "see in the runtime's log"))
       << line;
   EXPECT_EQ(std::ranges::count(line, '\n'), 1);
   conditions.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "busy"});
