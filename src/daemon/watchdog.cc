@@ -3,11 +3,13 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "daemon/sd_notify.h"
 
@@ -17,6 +19,10 @@ namespace {
 // A ping follows its round by one period at the latest. With four periods in the interval, a thread
 // may be busy for half of the interval without a missed ping.
 constexpr uint64_t kPeriodsPerInterval = 4;
+
+// A file system that hangs may block this thread. After a restart it would block it again, and each
+// restart ends the calls under way.
+constexpr std::string_view kNotHelped = "plugins";
 
 // The number in an environment variable; nullopt if it is not set or is something else.
 std::optional<uint64_t> EnvironmentNumber(const char* name) {
@@ -35,10 +41,10 @@ Watchdog::Watchdog(std::map<std::string, Post> threads) : threads_(std::move(thr
 
 bool Watchdog::Ping() {
   if (!round_) {
-    Begin();
+    Begin({});
     return false;
   }
-  std::map<std::string, Clock::time_point> pending;
+  Pending pending;
   {
     const MutexLock lock(round_->mutex);
     pending = round_->pending;
@@ -47,20 +53,26 @@ bool Watchdog::Ping() {
     const auto waited = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since);
     spdlog::error("watchdog: thread `{}` has not answered for {} s", thread, waited.count());
   }
-  if (!pending.empty()) return false;
+  const auto needs_restart = [](const auto& entry) { return entry.first != kNotHelped; };
+  if (std::ranges::any_of(pending, needs_restart)) return false;
   NotifySystemd("WATCHDOG=1");
-  Begin();
+  Begin(pending);
   return true;
 }
 
-void Watchdog::Begin() {
-  round_ = std::make_shared<Round>();
+void Watchdog::Begin(const Pending& hung) {
+  std::vector<std::string> asked;
   {
+    if (!round_) round_ = std::make_shared<Round>();
     const MutexLock lock(round_->mutex);
-    for (const auto& [thread, post] : threads_) round_->pending[thread] = Clock::now();
+    for (const auto& [thread, post] : threads_) {
+      if (hung.contains(thread)) continue;  // has the task of an earlier round
+      round_->pending[thread] = Clock::now();
+      asked.push_back(thread);
+    }
   }
-  for (const auto& [thread, post] : threads_) {
-    post([round = round_, thread = thread] {
+  for (const std::string& thread : asked) {
+    threads_.at(thread)([round = round_, thread] {
       const MutexLock lock(round->mutex);
       round->pending.erase(thread);
     });

@@ -24,17 +24,21 @@ class Watchdog {
 
   // If every thread has run the task of the round before: sends WATCHDOG=1 to systemd, begins the
   // next round, and returns true. The first call only begins a round. While a thread does not
-  // answer, the ping is not sent and a log line names the thread.
+  // answer, a log line names the thread and the ping is not sent; it is sent all the same if the
+  // thread is `plugins`, which a restart would not help.
   bool Ping();
 
  private:
-  // Shared with the tasks: a late one may run after the watchdog is destroyed.
+  using Pending = std::map<std::string, Clock::time_point>;  // since when, by thread
+
+  // Of all rounds. Shared with the tasks: a late one may run after the watchdog is destroyed.
   struct Round {
     Mutex mutex;
-    std::map<std::string, Clock::time_point> pending GUARDED_BY(mutex);  // since when, by thread
+    Pending pending GUARDED_BY(mutex);
   };
 
-  void Begin();
+  // Asks all threads but those that still have a task.
+  void Begin(const Pending& hung);
 
   const std::map<std::string, Post> threads_;
   std::shared_ptr<Round> round_;  // null before the first

@@ -98,7 +98,10 @@ Error PluginEndpoint::ClosedError(const std::string& name) const {
 }
 
 Error PluginEndpoint::ToError(const std::string& name, const grpc::Status& status) const {
-  const bool too_long = status.error_message().find("larger than max") != std::string::npos;
+  // As proxy::MessageReader says it of an answer. A plugin that refuses a request says almost the
+  // same: gRPC's libraries write "grpc: received" and "Received".
+  const bool too_long = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+                        status.error_message().starts_with("received message larger than max (");
   return {ErrorCode::kUnavailable,
           resource_ + ": device plugin " + name + ": " +
               std::string(rpc::NameOf(status.error_code())) + ": " + status.error_message(),

@@ -20,12 +20,20 @@ size_t OwnMemory() {
   return (resident - of_files) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
+// Bytes of it that are not allocated.
+size_t Unused() {
+  const struct mallinfo2 heap = mallinfo2();
+  const size_t used = heap.uordblks + heap.hblkhd;
+  const size_t own = OwnMemory();
+  return own > used ? own - used : 0;
+}
+
 }  // namespace
 
 bool HeapTrimmer::Look() {
-  if (OwnMemory() < left_ + kWorthIt) return false;
+  if (Unused() < left_ + kWorthIt) return false;
   malloc_trim(0);
-  left_ = OwnMemory();
+  left_ = Unused();
   return true;
 }
 

@@ -9,13 +9,13 @@ namespace alignd::host {
 // of hundreds of pods, several MiB of free memory lie between what is still allocated.
 class HeapTrimmer {
  public:
-  // Trims if this process has at least 1 MiB more memory of its own than after the last time. While
-  // it trims, other threads that allocate memory may wait, for less than a millisecond per MiB.
-  // Returns whether it has trimmed. Source: proc(5), statm; malloc_trim(3).
+  // Trims if this process has at least 1 MiB more memory that is not allocated than after the last
+  // time. While it trims, other threads that allocate memory may wait, for less than a millisecond
+  // per MiB. Returns whether it has trimmed. Source: proc(5), statm; mallinfo(3); malloc_trim(3).
   bool Look();
 
  private:
-  size_t left_ = 0;  // bytes of its own after the last trim
+  size_t left_ = 0;  // such bytes after the last trim
 };
 
 }  // namespace alignd::host

@@ -1,5 +1,6 @@
 // Which containers the cpuset updater moves next, and how.
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <string>
@@ -170,11 +171,15 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::No
     return failure->second.retry > now;
   });
   HoldDeferred(changes, now);
-  // A waiter for one that has failed before has waited already.
-  std::stable_partition(changes.begin(), changes.end(), [&](const Change& change) REQUIRES(mutex_) {
-    return failures_.contains(change.id);
-  });
-  const size_t limit = Available(now);
+  // First those that have failed: a waiter for one of them has waited already. But all of them may
+  // hang, so while others wait, they have half of the places.
+  const auto fails = [&](const Change& one) REQUIRES(mutex_) { return failures_.contains(one.id); };
+  const auto others = std::stable_partition(changes.begin(), changes.end(), fails);
+  const size_t again = Available(now, options_.max_at_once / 2, /*failed=*/true);
+  if (others != changes.end() && others - changes.begin() > static_cast<ptrdiff_t>(again)) {
+    std::rotate(changes.begin() + static_cast<ptrdiff_t>(again), others, changes.end());
+  }
+  const size_t limit = Available(now, options_.max_at_once, /*failed=*/false);
   more_due_ = changes.size() > limit;
   if (more_due_) changes.resize(limit);
   return changes;
@@ -208,12 +213,13 @@ void CpusetUpdater::HoldDeferred(std::vector<Change>& changes, Clock::time_point
                 [&](const Change& change) { return change.deferred && change.id != next; });
 }
 
-size_t CpusetUpdater::Available(Clock::time_point now) const {
+size_t CpusetUpdater::Available(Clock::time_point now, size_t limit, bool failed) const {
   size_t under_way = 0;
   for (const auto& [id, update] : applying_) {
+    if (failed && !failures_.contains(id)) continue;
     under_way += now - update.since < options_.slow ? 1 : 0;
   }
-  return options_.max_at_once - std::min(under_way, options_.max_at_once);
+  return limit - std::min(under_way, limit);
 }
 
 // A container leaves exclusive CPUs before another container comes onto them.

@@ -161,8 +161,9 @@ class CpusetUpdater {
                    const ContainerKey& key, const CpuSet& cpus, bool at_start);
   // Leaves of the deferred changes the one that may begin now, if any.
   void HoldDeferred(std::vector<Change>& changes, Clock::time_point now) REQUIRES(mutex_);
-  // How many more updates may begin.
-  size_t Available(Clock::time_point now) const REQUIRES(mutex_);
+  // How many more updates may begin so that at most `limit` are under way; of those that have
+  // failed before if `failed`.
+  size_t Available(Clock::time_point now, size_t limit, bool failed) const REQUIRES(mutex_);
 
   // --- What is done: cpuset_updater.cc.
 

@@ -141,6 +141,7 @@ class ClientCall::Exchange final : public proxy::StreamEvents,
   host::EventLoop& loop() const { return *loop_; }
 
   void Begin() {
+    if (on_end_ == nullptr) return;  // cancelled before this task was posted
     if (options_.timeout) {
       deadline_ = host::EventLoop::Clock::now() + *options_.timeout;
       timer_ = loop_->After(*options_.timeout, [weak = weak_from_this()] {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string_view>
 
 #include "proxy/grpc_framing.h"
 #include "rpc/parsed_bytes.h"
@@ -16,6 +17,16 @@ namespace {
 constexpr size_t kMaxHeldBytes = 64 << 20;  // of all calls; an answer has at most 16 MiB
 constexpr uint32_t kMaxStreams = 100;
 constexpr size_t kMaxConnections = 256;
+// Of an error's text. It may repeat names of the request, and wait for a caller that does not read.
+constexpr size_t kMaxTextBytes = 4 << 10;
+constexpr std::string_view kCut = "... (cut)";
+
+grpc::Status Short(const grpc::Status& status) {
+  const std::string text = status.error_message();
+  if (text.size() <= kMaxTextBytes) return status;
+  return {status.error_code(), text.substr(0, kMaxTextBytes - kCut.size()) + std::string(kCut),
+          status.error_details()};
+}
 
 class Handler final : public proxy::CallHandler {
  public:
@@ -28,7 +39,7 @@ class Handler final : public proxy::CallHandler {
 
   void OnRequest(std::string request, std::function<void(Decision)> decide) override {
     auto answer = [decide = std::move(decide)](Call::Answer answered) {
-      if (auto* status = std::get_if<grpc::Status>(&answered)) return decide(std::move(*status));
+      if (const auto* status = std::get_if<grpc::Status>(&answered)) return decide(Short(*status));
       auto& message = std::get<std::string>(answered);
       if (message.size() > size_t{rpc::kMaxMessageBytes}) {
         return decide(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,

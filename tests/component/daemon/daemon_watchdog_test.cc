@@ -74,7 +74,8 @@ TEST_F(DaemonWatchdog, AsksExactlyTheThreadsThatTheDocumentsName) {
   EXPECT_EQ(names, DocumentedThreads());
 }
 
-TEST_F(DaemonWatchdog, SendsNoPingWhileOneOfThemIsBlocked) {
+// A file system that hangs blocks `plugins`, after a restart again.
+TEST_F(DaemonWatchdog, SendsNoPingWhileOneOfThemIsBlockedButPlugins) {
   for (const auto& [blocked, post] : threads_) {
     std::promise<void> release;
     post([released = release.get_future().share()] { released.wait(); });
@@ -84,9 +85,9 @@ TEST_F(DaemonWatchdog, SendsNoPingWhileOneOfThemIsBlocked) {
       if (name == blocked) continue;
       EXPECT_EQ(NameBehind(others), name) << "while " << blocked << " waits";
     }
-    EXPECT_FALSE(watchdog.Ping()) << blocked;
+    EXPECT_EQ(watchdog.Ping(), blocked == "plugins") << blocked;
     release.set_value();
-    EXPECT_EQ(NameBehind(post), blocked);
+    for (const auto& [name, each] : threads_) EXPECT_EQ(NameBehind(each), name);
     EXPECT_TRUE(watchdog.Ping()) << blocked;
   }
 }

@@ -175,6 +175,18 @@ TEST_F(UndecodablePlugin, OtherAnswersAreReadUpToTheLimitOfAKubelet) {
   EXPECT_NE(registered.error().remedy.find("configure the plugin"), std::string::npos);
 }
 
+// The limit of gRPC in Go is that of alignd's lists.
+TEST_F(UndecodablePlugin, RefusalOfALongRequestIsNotALongAnswer) {
+  methods_["/v1beta1.DevicePlugin/GetDevicePluginOptions"] = [](grpc::ServerContext&, RawStream&) {
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                        "grpc: received message larger than max (4194310 vs. 4194304)");
+  };
+  const Result<Done> registered = Register();
+  ASSERT_FALSE(registered.ok());
+  EXPECT_NE(registered.error().message.find("larger than max"), std::string::npos);
+  EXPECT_EQ(registered.error().remedy, "check the plugin's pod and its log");
+}
+
 TEST_F(UndecodablePlugin, AllocatesNoDevicesWithoutAMessage) {
   Answer("Allocate", std::nullopt);
   ASSERT_TRUE(Register().ok());

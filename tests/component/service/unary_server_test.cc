@@ -191,6 +191,22 @@ TEST_F(UnaryServerTest, RepeatsTheBeginningOfALongMethodAlone) {
             "unknown method " + method.substr(0, 200));
 }
 
+// It may repeat names of the request.
+TEST_F(UnaryServerTest, CutsTheTextOfAnErrorThatIsTooLong) {
+  constexpr size_t kMaxBytes = 4096;
+  Serve({{kMethod, [](Call call) {
+            call.answer(grpc::Status(grpc::StatusCode::NOT_FOUND, std::move(call.request)));
+          }}});
+  const std::string longest(kMaxBytes, 'n');
+  grpc::Status status = CallUnary(caller_, kMethod, longest).status;
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(status.error_message(), longest);
+  status = CallUnary(caller_, kMethod, longest + "n").status;
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  const std::string cut = "... (cut)";
+  EXPECT_EQ(status.error_message(), longest.substr(0, kMaxBytes - cut.size()) + cut);
+}
+
 // A header list of 1 MB ended its whole connection.
 TEST_F(UnaryServerTest, HeadersThatAreTooLongEndTheirCallAlone) {
   Keeper keeper;

@@ -17,6 +17,7 @@
 
 #include "daemon/sd_notify.h"
 #include "edge/fake_tree.h"
+#include "edge/logged.h"
 #include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "sync/task_queue.h"
@@ -90,6 +91,42 @@ TEST_F(WatchdogTest, DoesNotPingWhileAThreadIsBlocked) {
   Drain(background);
   EXPECT_TRUE(watchdog.Ping());
   EXPECT_EQ(Received(), "WATCHDOG=1;");
+}
+
+// A restart would not help it. It has one task at most, and is asked again once it has run that.
+TEST_F(WatchdogTest, PingsWhilePluginsAloneIsBlocked) {
+  TaskQueue decision("decision");
+  TaskQueue plugins("plugins");
+  int asked = 0;
+  const auto post = [&](std::function<void()> task) {
+    ++asked;
+    plugins.Post(std::move(task));
+  };
+  Watchdog watchdog({{"decision", To(decision)}, {"plugins", post}});
+  std::promise<void> release;
+  plugins.Post([blocked = release.get_future().share()] { blocked.wait(); });
+  EXPECT_FALSE(watchdog.Ping());  // begins the first round
+  for (int round = 0; round < 3; ++round) {
+    Drain(decision);
+    testing::Logged logged;
+    EXPECT_TRUE(watchdog.Ping());
+    EXPECT_EQ(Received(), "WATCHDOG=1;");
+    EXPECT_NE(logged.Text().find("watchdog: thread `plugins` has not answered"), std::string::npos);
+  }
+  EXPECT_EQ(asked, 1);
+  // Another one withholds the ping as ever.
+  Drain(decision);
+  std::promise<void> other;
+  decision.Post([blocked = other.get_future().share()] { blocked.wait(); });
+  EXPECT_TRUE(watchdog.Ping());  // of the round before
+  EXPECT_FALSE(watchdog.Ping());
+  EXPECT_EQ(Received(), "WATCHDOG=1;");
+  other.set_value();
+  release.set_value();
+  Drain(decision);
+  Drain(plugins);
+  EXPECT_TRUE(watchdog.Ping());
+  EXPECT_EQ(asked, 2);
 }
 
 TEST_F(WatchdogTest, ThreadThatDropsTasksDoesNotAnswer) {

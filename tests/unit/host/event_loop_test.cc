@@ -127,6 +127,7 @@ TEST_F(EventLoopTest, IsChangedOnItsOwnThreadOnly) {
   EXPECT_DEATH(loop_->Unwatch(ours_.fd()), kEnd);
   EXPECT_DEATH(loop_->After(milliseconds(1), [] {}), kEnd);
   EXPECT_DEATH(loop_->AtEndOfRound([] {}), kEnd);
+  EXPECT_DEATH(loop_->Cancel({}), kEnd);
   loop_->Stop();
   loop_->After(milliseconds(1), [] {});  // no thread runs
 }
