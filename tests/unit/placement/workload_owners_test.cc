@@ -25,7 +25,8 @@ OwnedJson OwnedObject(const std::string& kind, const std::string& name,
   } else {
     object["spec"] = {{"replicas", 2}, {"template", {{"spec", spec}}}};
   }
-  if (owner) object["metadata"]["ownerReferences"] = {*owner};
+  // With braces, clang makes a copy of the owner, and g++ an array.
+  if (owner) object["metadata"]["ownerReferences"] = OwnedJson::array({*owner});
   return object;
 }
 
