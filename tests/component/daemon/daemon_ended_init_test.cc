@@ -19,14 +19,6 @@ class DaemonEndedInit : public DaemonTest {
     sized.set_cpu_shares(cpus * 1024);
     return pod;
   }
-  std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,
-                             const v1::ContainerConfig& container) const {
-    const auto created = Create(sandbox, pod, container);
-    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
-    const grpc::Status started = StartContainer(created.response.container_id());
-    EXPECT_TRUE(started.ok()) << started.error_message();
-    return created.response.container_id();
-  }
   static v1::ContainerConfig Again(v1::ContainerConfig container) {
     container.mutable_metadata()->set_attempt(1);
     return container;

@@ -324,14 +324,20 @@ class DaemonTest : public ::testing::Test {
     std::string sandbox;
     std::string container;
   };
+  // The id of a container that was created and started in a sandbox.
+  std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,
+                             const v1::ContainerConfig& container) const {
+    const auto created = Create(sandbox, pod, container);
+    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
+    const grpc::Status started = StartContainer(created.response.container_id());
+    EXPECT_TRUE(started.ok()) << started.error_message();
+    return created.response.container_id();
+  }
+
   // A pod with one running container.
   Running RunOne(const v1::PodSandboxConfig& pod, const v1::ContainerConfig& container) const {
     Running running{Run(pod), ""};
-    const auto created = Create(running.sandbox, pod, container);
-    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
-    running.container = created.response.container_id();
-    const grpc::Status started = StartContainer(running.container);
-    EXPECT_TRUE(started.ok()) << started.error_message();
+    running.container = CreateAndStart(running.sandbox, pod, container);
     return running;
   }
 

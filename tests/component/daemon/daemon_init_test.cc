@@ -19,14 +19,6 @@ class DaemonInit : public DaemonTest {
                      R"("limits":{"cpu":"1","memory":"100Mi"}},)"
                      R"("app":{"limits":{"cpu":"2","memory":"100Mi"}}})");
   }
-  std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,
-                             const v1::ContainerConfig& container) const {
-    const auto created = Create(sandbox, pod, container);
-    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
-    const grpc::Status started = StartContainer(created.response.container_id());
-    EXPECT_TRUE(started.ok()) << started.error_message();
-    return created.response.container_id();
-  }
   static v1::ContainerConfig Attempt(v1::ContainerConfig container, uint32_t attempt) {
     container.mutable_metadata()->set_attempt(attempt);
     return container;

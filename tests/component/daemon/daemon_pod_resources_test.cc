@@ -63,13 +63,6 @@ class DaemonPodResources : public DaemonTest {
     const size_t before = runtime_->Requests("ListPodSandbox").size();
     return Eventually([&] { return runtime_->Requests("ListPodSandbox").size() >= before + 2; });
   }
-  std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,
-                             const v1::ContainerConfig& container) const {
-    const auto created = Create(sandbox, pod, container);
-    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
-    EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
-    return created.response.container_id();
-  }
 
   // "app: CPUs 2, nvidia.com/gpu 1; side: CPUs 1", by the name of the container.
   template <typename Pod>

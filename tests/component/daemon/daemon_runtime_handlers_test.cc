@@ -27,18 +27,8 @@ class DaemonRuntimeHandlers : public DaemonTest {
     request.set_runtime_handler(handler);
     return Call<v1::RunPodSandboxResponse>("RunPodSandbox", request).response.pod_sandbox_id();
   }
-  // The id of a running container of that sandbox; empty if a call failed.
-  std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,
-                             const v1::ContainerConfig& container = Pinned(2)) const {
-    const auto created = Create(sandbox, pod, container);
-    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
-    const std::string id = created.response.container_id();
-    const grpc::Status started = StartContainer(id);
-    EXPECT_TRUE(started.ok()) << started.error_message();
-    return id;
-  }
   std::string RunPinned(const std::string& handler, const v1::PodSandboxConfig& pod) const {
-    return CreateAndStart(RunWith(handler, pod), pod);
+    return CreateAndStart(RunWith(handler, pod), pod, Pinned(2));
   }
 
   v1::LinuxContainerResources Now(const std::string& id) const {
@@ -92,7 +82,7 @@ TEST_F(DaemonRuntimeHandlers, DevicesAreAllocatedAsForOtherPods) {
   const std::string sandbox = RunWith("runsc", pod);
   const std::string asked = "app: shared CPUs (runtime handler runsc), 1 nvidia.com/gpu";
   EXPECT_TRUE(Eventually([&] { return Asked("gvisor") == asked; })) << Asked("gvisor");
-  const std::string id = CreateAndStart(sandbox, pod);
+  const std::string id = CreateAndStart(sandbox, pod, Pinned(2));
   ExpectShared(id, "0-27");
   EXPECT_EQ(runtime_->FindContainer(id)->config.devices_size(), 1);
 }
@@ -105,9 +95,9 @@ TEST_F(DaemonRuntimeHandlers, AreKnownAfterARestart) {
   const std::string ordinary = RunWith("", other);
   StopDaemon();
   StartDaemon();
-  const std::string shared = CreateAndStart(sandbox, pod);
+  const std::string shared = CreateAndStart(sandbox, pod, Pinned(2));
   ExpectShared(shared, "0-27");
-  ExpectExclusive(CreateAndStart(ordinary, other), "1-2");
+  ExpectExclusive(CreateAndStart(ordinary, other, Pinned(2)), "1-2");
   ExpectShared(shared, "0,3-27");
 }
 
@@ -134,7 +124,7 @@ TEST_F(DaemonRuntimeHandlers, PodKeepsTheExclusiveCpusThatItHas) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("gvisor");
   const std::string sandbox = RunWith("runsc", pod);
-  const std::string first = CreateAndStart(sandbox, pod);
+  const std::string first = CreateAndStart(sandbox, pod, Pinned(2));
   ExpectExclusive(first, "1-2");
   StopDaemon();
   handlers_.reset();

@@ -34,14 +34,6 @@ class DaemonStaleSizes : public DaemonTest {
     container.mutable_metadata()->set_attempt(attempt);
     return container;
   }
-  std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,
-                             const v1::ContainerConfig& container) const {
-    const auto created = Create(sandbox, pod, container);
-    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
-    const grpc::Status started = StartContainer(created.response.container_id());
-    EXPECT_TRUE(started.ok()) << started.error_message();
-    return created.response.container_id();
-  }
   static v1::PodSandboxConfig IntelPod() {
     v1::PodSandboxConfig pod = PodConfig("p");
     (*pod.mutable_annotations())["intel.com/resources"] =
