@@ -25,7 +25,6 @@
 #include "daemon/sd_notify.h"
 #include "daemon/start_check.h"
 #include "daemon/watchdog.h"
-#include "host/heap_trimmer.h"
 #include "host/log_event.h"
 #include "host/printable.h"
 #include "host/program_pages.h"
@@ -173,7 +172,6 @@ int main(int argc, char** argv) {
   alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},
                          "ready: " + options->listen + " -> " + options->runtime_endpoint);
   alignd::daemon::NotifySystemd("READY=1");
-  alignd::host::HeapTrimmer heap;
   while (daemon) {
     {
       alignd::daemon::Watchdog watchdog(daemon->WatchedThreads());
@@ -183,7 +181,6 @@ int main(int argc, char** argv) {
           alignd::host::LeaveProgramPages();
           is_new = false;
         }
-        heap.Look();
         pending.Look(*daemon, *options);
         if (reloads_later && daemon->HasAdopted() && pending.empty()) hang_up();
       };
