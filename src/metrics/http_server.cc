@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <deque>
@@ -28,23 +29,21 @@
 namespace alignd::metrics {
 namespace {
 
-// The threads of one httplib::Server: one, and more while connections need them. If too many
+// The threads of one httplib::Server, which exist while connections need them. If too many
 // connections wait, a further one is closed on the thread that accepts.
 class BoundedPool final : public httplib::TaskQueue {
  public:
-  // `refusing` is true while a task runs that is to close its connection. Throws std::system_error
-  // if the system has no thread.
+  // `refusing` is true while a task runs that is to close its connection.
   BoundedPool(size_t max_threads, size_t max_waiting, std::atomic<bool>& refusing)
-      : max_waiting_(max_waiting), refusing_(refusing) {
-    while (threads_.size() < max_threads) threads_.emplace_back(/*is_first=*/threads_.empty());
-  }
+      : max_waiting_(max_waiting), refusing_(refusing), threads_(max_threads) {}
   BoundedPool(const BoundedPool&) = delete;
   BoundedPool& operator=(const BoundedPool&) = delete;
   ~BoundedPool() override { shutdown(); }
 
   void enqueue(std::function<void()> task) override {
-    if (TryPush(task)) return;
-    refusing_ = true;
+    const Place place = Push(task);
+    if (place == Place::kQueue) return;
+    refusing_ = place == Place::kNone;
     task();
     refusing_ = false;
   }
@@ -56,23 +55,26 @@ class BoundedPool final : public httplib::TaskQueue {
 
  private:
   struct Thread {
-    explicit Thread(bool is_first)
-        : queue("metrics", is_first ? std::nullopt : std::optional(alignd::TaskQueue::kLinger)) {}
-
     bool is_working = false;
-    alignd::TaskQueue queue;
+    alignd::TaskQueue queue{"metrics", alignd::TaskQueue::kLinger};
   };
 
-  bool TryPush(const std::function<void()>& task) {
+  // Where a task runs. The thread that accepts serves callers itself while the system has no other.
+  enum class Place { kQueue, kHere, kNone };
+
+  Place Push(const std::function<void()>& task) {
     const MutexLock lock(mutex_);
-    if (tasks_.size() >= max_waiting_) return false;
+    if (tasks_.size() >= max_waiting_) return Place::kNone;
     tasks_.push_back(task);
     for (Thread& thread : threads_) {
       if (thread.is_working) continue;
       thread.is_working = thread.queue.Post([this, &thread] { Work(thread); });
-      if (thread.is_working) break;  // else there is no further thread, and those that work take it
+      if (thread.is_working) return Place::kQueue;
+      break;  // there is no further thread, and those that work take it
     }
-    return true;
+    if (std::ranges::any_of(threads_, &Thread::is_working)) return Place::kQueue;
+    tasks_.pop_back();
+    return Place::kHere;
   }
 
   void Work(Thread& thread) {

@@ -41,12 +41,14 @@ class DaemonProcess : public DaemonProcessTest {
   void StartProcess(const std::string& umask = "022") {
     Options options = DaemonOptions();
     options.runtime_timeout = runtime_timeout_;
+    options.metrics_address = metrics_address_;
     LaunchAlignd(options, {"sh", "-c", "umask " + umask + " && exec \"$0\" \"$@\""});
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
     client_ = *simulator::Dial(DaemonOptions().listen);
   }
 
   milliseconds runtime_timeout_ = Options().runtime_timeout;
+  std::string metrics_address_ = "off";
 };
 
 TEST_F(DaemonProcess, EverySignalThatEndsItLetsCallsFinishAndIsLogged) {
@@ -79,17 +81,17 @@ TEST_F(DaemonProcess, EverySignalThatEndsItLetsCallsFinishAndIsLogged) {
 // None of gRPC, which would start at least nine. Those of docs/architecture.md.
 TEST_F(DaemonProcess, HasFewThreadsWithoutWork) {
   StartRuntime();
+  metrics_address_ = "unix:" + (tree_.root() / "metrics.sock").string();
   StartProcess();
   ASSERT_TRUE(Version().ok());
   // A thread has its parent's name until it has set its own.
   const std::map<std::string, int> threads{
-      {"alignd", 1}, {"events", 1},     {"calls", 1}, {"services", 1}, {"decision", 1},
-      {"disk", 1},   {"background", 1}, {"io", 1},    {"bypass", 1},   {"log", 1}};
+      {"alignd", 1},   {"events", 1}, {"calls", 1},         {"services", 1},
+      {"decision", 1}, {"disk", 1},   {"background", 1},    {"io", 1},
+      {"bypass", 1},   {"log", 1},    {"metrics-accept", 1}};
   EXPECT_TRUE(Eventually([&] {
     std::map<std::string, int> found = testing::ThreadNames(alignd_->pid());
-    std::erase_if(found, [](const auto& thread) {
-      return thread.first.starts_with("metrics") || thread.second == 0;
-    });
+    std::erase_if(found, [](const auto& thread) { return thread.second == 0; });
     return found == threads;
   })) << ::testing::PrintToString(testing::ThreadNames(alignd_->pid()));
 }

@@ -200,8 +200,9 @@ TEST_F(HttpServerTest, ACallerThatDoesNotReadIsCutOff) {
   EXPECT_EQ(GetPage("/ok").status, 200);  // the only thread is free again
 }
 
-TEST_F(HttpServerTest, HasOneThreadAndMoreWhileCallersNeedThem) {
+TEST_F(HttpServerTest, HasThreadsWhileCallersNeedThem) {
   Start({.threads = 3});
+  EXPECT_EQ(Threads(), 0);
   EXPECT_EQ(GetPage("/ok").status, 200);
   EXPECT_EQ(Threads(), 1);
   std::vector<std::future<HttpReply>> callers;
@@ -212,7 +213,7 @@ TEST_F(HttpServerTest, HasOneThreadAndMoreWhileCallersNeedThem) {
   EXPECT_EQ(Threads(), 3);
   goes_on_ = true;
   for (auto& caller : callers) EXPECT_EQ(caller.get().status, 200);
-  EXPECT_TRUE(WaitUntil([] { return Threads() == 1; }));  // after TaskQueue::kLinger
+  EXPECT_TRUE(WaitUntil([] { return Threads() == 0; }));  // after TaskQueue::kLinger
   EXPECT_EQ(GetPage("/ok").status, 200);
 }
 
@@ -230,6 +231,19 @@ TEST_F(HttpServerTest, ServesCallersOneByOneIfNoFurtherThreadCanBeStarted) {
   goes_on_ = true;
   for (const host::Descriptor& caller : callers) EXPECT_EQ(testing::ReadReply(caller).status, 200);
   EXPECT_EQ(waiting_, 3);
+}
+
+TEST_F(HttpServerTest, TheAcceptingThreadServesCallersIfThereIsNoOther) {
+  Start({.threads = 3});
+  std::vector<host::Descriptor> callers;
+  const testing::NoThreads none;
+  for (int i = 0; i < 3; ++i) {
+    callers.push_back(ConnectTcp(server_->port()));
+    ASSERT_TRUE(testing::SendText(callers.back(), "GET /ok HTTP/1.1\r\nHost: [::1]\r\n\r\n"));
+  }
+  for (const host::Descriptor& caller : callers) EXPECT_EQ(testing::ReadReply(caller).status, 200);
+  EXPECT_EQ(Threads(), 0);
+  EXPECT_EQ(server_->refused(), 0U);
 }
 
 TEST_F(HttpServerTest, AFloodOfConnectionsIsBoundedAndPasses) {
