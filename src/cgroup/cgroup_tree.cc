@@ -42,6 +42,11 @@ Result<Cpuset> CgroupTree::ReadCpuset(const std::string& path) const {
   return cgroup.ok() ? cgroup->Read() : cgroup.error();
 }
 
+Result<Cpuset> CgroupTree::ReadCpus(const std::string& path) const {
+  const Result<CpusetCgroup> cgroup = OpenCpuset(path);
+  return cgroup.ok() ? cgroup->ReadCpus() : cgroup.error();
+}
+
 std::vector<fs::path> CgroupTree::CpusetFiles(const std::string& path) const {
   const fs::path directory = Directory("cpuset", path);
   return {directory / "cpuset.cpus", directory / "cpuset.mems"};

@@ -32,8 +32,9 @@ class CgroupTree {
   // Errors: kNotFound if there is no such cgroup; kIo.
   Result<CpusetCgroup> OpenCpuset(const std::string& path) const;
 
-  // As CpusetCgroup::Read.
+  // As CpusetCgroup::Read and CpusetCgroup::ReadCpus.
   Result<Cpuset> ReadCpuset(const std::string& path) const;
+  Result<Cpuset> ReadCpus(const std::string& path) const;
 
   // The files whose change is a change of the cpuset.
   std::vector<std::filesystem::path> CpusetFiles(const std::string& path) const;

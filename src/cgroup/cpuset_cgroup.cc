@@ -41,23 +41,28 @@ Result<CpuSet> CpusetCgroup::ReadList(const char* name) const {
   return Error{ErrorCode::kCorrupt, file.string() + ": " + list.error().message, kNoCgroupFile};
 }
 
-Result<CpuSet> CpusetCgroup::ReadCpus() const { return ReadList("cpuset.cpus"); }
-
 Result<CpuSet> CpusetCgroup::ReadEffectiveCpus() const {
   return ReadList(is_version2_ ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
 }
 
+Result<Cpuset> CpusetCgroup::ReadCpus() const {
+  Result<CpuSet> cpus = ReadList("cpuset.cpus");
+  if (!cpus.ok()) return cpus.error();
+  Result<CpuSet> effective = ReadEffectiveCpus();
+  if (!effective.ok()) return effective.error();
+  return Cpuset{*std::move(cpus), {}, *std::move(effective), {}};
+}
+
 Result<Cpuset> CpusetCgroup::Read() const {
-  Cpuset cpuset;
-  const char* const mems = is_version2_ ? "cpuset.mems.effective" : "cpuset.effective_mems";
-  std::pair<Result<CpuSet>, CpuSet*> lists[] = {{ReadCpus(), &cpuset.cpus},
-                                                {ReadList("cpuset.mems"), &cpuset.mems},
-                                                {ReadEffectiveCpus(), &cpuset.effective_cpus},
-                                                {ReadList(mems), &cpuset.effective_mems}};
-  for (auto& [read, list] : lists) {
-    if (!read.ok()) return read.error();
-    *list = *std::move(read);
-  }
+  Result<Cpuset> cpuset = ReadCpus();
+  if (!cpuset.ok()) return cpuset;
+  Result<CpuSet> mems = ReadList("cpuset.mems");
+  if (!mems.ok()) return mems.error();
+  Result<CpuSet> effective =
+      ReadList(is_version2_ ? "cpuset.mems.effective" : "cpuset.effective_mems");
+  if (!effective.ok()) return effective.error();
+  cpuset->mems = *std::move(mems);
+  cpuset->effective_mems = *std::move(effective);
   return cpuset;
 }
 

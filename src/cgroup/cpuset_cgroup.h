@@ -32,7 +32,7 @@ class CpusetCgroup {
   static Result<CpusetCgroup> Open(const std::filesystem::path& directory, bool is_version2);
 
   Result<Cpuset> Read() const;
-  Result<CpuSet> ReadCpus() const;  // cpuset.cpus
+  Result<Cpuset> ReadCpus() const;  // without memory nodes, which are empty in the result
   Result<CpuSet> ReadEffectiveCpus() const;
   Result<Done> WriteCpus(const CpuSet& cpus) const;
 

@@ -44,17 +44,8 @@ class Outside {
 Result<Done> Narrow(const CgroupTree& cgroups, const std::string& path, const CpuSet& cpus) {
   const Result<CpusetCgroup> cgroup = cgroups.OpenCpuset(path);
   if (!cgroup.ok()) return cgroup.error();
-  const Result<std::vector<int>> before = cgroup->ReadThreads();
-  if (!before.ok()) return before.error();
-  if (before->empty()) {
-    return Error{ErrorCode::kNotFound, "cgroup " + path + " has no thread",
-                 "the container has ended, or its processes run in other cgroups"};
-  }
   const Result<Done> written = cgroup->WriteCpus(cpus);
   if (!written.ok()) return written;
-  const Result<CpuSet> now = cgroup->ReadCpus();
-  if (!now.ok()) return now.error();
-  if (*now != cpus) return NotNarrowed(path, cpus, "has CPUs " + now->ToString());
   const Result<CpuSet> applied = cgroup->ReadEffectiveCpus();
   if (!applied.ok()) return applied.error();
   // Without a CPU that it may use, a cgroup of version 2 uses those of its parent.
@@ -63,6 +54,10 @@ Result<Done> Narrow(const CgroupTree& cgroups, const std::string& path, const Cp
   }
   const Result<std::vector<int>> threads = cgroup->ReadThreads();
   if (!threads.ok()) return threads.error();
+  if (threads->empty()) {
+    return Error{ErrorCode::kNotFound, "cgroup " + path + " has no thread",
+                 "the container has ended, or its processes run in other cgroups"};
+  }
   const Outside outside(cpus);
   for (const int thread : *threads) {
     if (outside.MayRun(thread)) {

@@ -9,10 +9,10 @@
 
 namespace alignd::cgroup {
 
-// Sets the cgroup's cpuset.cpus, and checks that no thread of it is on another CPU: the file must
-// show `cpus`, the CPUs that the kernel applies must be among them, and so must the affinity of
-// each thread, also in cgroups below. When the write has returned, the kernel has moved the
-// threads. Takes about 0.1 ms. May block.
+// Sets the cgroup's cpuset.cpus, and checks that no thread of it is on another CPU: the CPUs that
+// the kernel applies must be among `cpus`, and so must the affinity of each thread, also in cgroups
+// below. When the write has returned, the kernel has moved the threads. Takes about 0.1 ms. May
+// block.
 // Errors: kNotFound if there is no such cgroup, or it has no thread, so that nothing is proved; kIo
 // if the write fails or has another effect: for example in version 1, where the set of a cgroup
 // must contain those of the cgroups below it.

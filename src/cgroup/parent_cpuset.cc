@@ -73,7 +73,7 @@ Result<std::optional<NarrowCgroup>> FindNarrowerAbove(const CgroupTree& cgroups,
                                                       const CpuSet& cpus) {
   std::optional<NarrowCgroup> highest;
   for (path.erase(path.rfind('/')); !path.empty(); path.erase(path.rfind('/'))) {
-    Result<Cpuset> cpuset = cgroups.ReadCpuset(path);
+    Result<Cpuset> cpuset = cgroups.ReadCpus(path);
     if (!cpuset.ok() && cpuset.error().code == ErrorCode::kNotFound) continue;
     if (!cpuset.ok()) return cpuset.error();
     if (!cgroups.is_version2() && cpuset->cpus.empty()) continue;

@@ -32,7 +32,7 @@ Result<std::optional<CpuSet>> ReadPartitionCpus(const CgroupTree& cgroups,
                                                 const std::string& path) {
   const std::optional<std::string> partition = SystemPartitionOf(path);
   if (!partition || !cgroups.is_version2()) return std::optional<CpuSet>();
-  Result<Cpuset> cpuset = cgroups.ReadCpuset(*partition);
+  Result<Cpuset> cpuset = cgroups.ReadCpus(*partition);
   if (!cpuset.ok() && cpuset.error().code == ErrorCode::kNotFound) return std::optional<CpuSet>();
   if (!cpuset.ok()) return cpuset.error();
   if (cpuset->cpus.empty()) return std::optional<CpuSet>();

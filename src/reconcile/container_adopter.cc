@@ -178,7 +178,7 @@ Result<std::set<std::string>> ContainerAdopter::Finish(RuntimeListing& listing) 
     admission::MarkedContainer& container = pending.container;
     if (container.runs && !pending.cgroup.empty()) {
       // A container that has not been started may have no cgroup yet.
-      const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(pending.cgroup);
+      const Result<cgroup::Cpuset> now = cgroups_.ReadCpus(pending.cgroup);
       if (now.ok()) container.cgroup = now->cpus;
     }
     (pending.only_place ? only_places : containers).push_back(container);

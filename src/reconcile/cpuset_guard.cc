@@ -231,7 +231,9 @@ void CpusetGuard::Check(const std::string& id) {
   const std::optional<CpuSet> applied = registry_.AppliedTo(id);
   Assignment assignment =
       admission::AssignmentOf(node_, allocation_.snapshot()->state, container.key);
-  const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(*container.path);
+  const Result<cgroup::Cpuset> now = assignment.memory_nodes.empty()
+                                         ? cgroups_.ReadCpus(*container.path)
+                                         : cgroups_.ReadCpuset(*container.path);
   if (!now.ok()) {
     if (now.error().code == ErrorCode::kNotFound) {
       container.watched = false;  // the container has ended; a restart makes a new one

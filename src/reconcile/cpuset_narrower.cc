@@ -79,7 +79,7 @@ bool CpusetNarrower::NarrowOne(const Begun& begun) {
 
 // The runtime is asked next. Its answer would not show that the kernel ignores the set.
 void CpusetNarrower::NoteAllowed(const std::string& id, const std::string& path) {
-  const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(path);
+  const Result<cgroup::Cpuset> now = cgroups_.ReadCpus(path);
   if (!now.ok() || now->effective_cpus.empty() || now->cpus.Intersects(now->effective_cpus)) return;
   registry_.KernelAllows(id, now->effective_cpus);
 }

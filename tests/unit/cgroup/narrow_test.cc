@@ -93,10 +93,9 @@ TEST_P(NarrowTest, MissingCgroupIsAnError) {
 }
 
 // For example of a virtual machine, whose processes are elsewhere; or the container has ended.
-TEST_P(NarrowTest, CgroupWithoutThreadsProvesNothingAndIsNotWritten) {
+TEST_P(NarrowTest, CgroupWithoutThreadsProvesNothing) {
   SetThreads("pod/c", "");
   EXPECT_EQ(Fault("0"), ErrorCode::kNotFound);
-  EXPECT_EQ(testing::ReadText(Directory("pod/c") / "cpuset.cpus"), "0-7\n");
 }
 
 TEST_P(NarrowTest, SetThatTheKernelDoesNotApplyIsAnError) {
@@ -109,7 +108,7 @@ TEST_P(NarrowTest, SetThatTheKernelDoesNotApplyIsAnError) {
   EXPECT_TRUE(NarrowTo("0-3").ok());
 }
 
-TEST_P(NarrowTest, SetThatTheFileDoesNotShowIsAnError) {
+TEST_P(NarrowTest, FileThatCannotBeWrittenIsAnError) {
   std::filesystem::remove(Directory("pod/c") / "cpuset.cpus");
   std::filesystem::create_symlink("/dev/null", Directory("pod/c") / "cpuset.cpus");
   EXPECT_EQ(Fault("0-3"), ErrorCode::kIo);
