@@ -202,6 +202,50 @@ TEST_F(DaemonHungRuntime, FailedUpdatesAreRepeatedSixteenAtATime) {
   EXPECT_TRUE(Eventually([&] { return all_on("0-27"); }));
 }
 
+// They come first, and 16 of them may begin in each second that the others hang.
+TEST_F(DaemonHungRuntime, FailedUpdatesThatHangLeavePlacesToOthers) {
+  constexpr size_t kContainers = 96;
+  constexpr size_t kAtOnce = 16;
+  const char* const kUpdate = "UpdateContainerResources";
+  Start();
+  std::vector<std::string> shared;
+  for (size_t i = 0; i < kContainers; ++i) {
+    shared.push_back(RunOne(BurstablePod("shared-" + std::to_string(i)), Shared()).container);
+  }
+  const Running first = RunOne(PodConfig("first"), Pinned(3));
+  const Running second = RunOne(PodConfig("second"), Pinned(3));
+  const auto all_on = [&](const std::string& cpus) {
+    return std::ranges::all_of(shared, [&](const auto& id) { return CpusOf(id) == cpus; });
+  };
+  ASSERT_TRUE(Eventually([&] { return all_on("0,7-27"); }));
+  const auto updates = [&] { return runtime_->Requests(kUpdate).size(); };
+  runtime_->SetFailure(kUpdate, {grpc::StatusCode::UNAVAILABLE, "restarting"});
+  size_t before = updates();
+  ASSERT_TRUE(StopSandbox(first.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(first.sandbox).ok());
+  ASSERT_TRUE(Eventually([&] { return updates() >= before + 2 * kContainers; }));
+  shared.push_back(RunOne(BurstablePod("late"), Shared()).container);
+  runtime_->SetDelay(kUpdate, seconds(600));
+  before = updates();
+  ASSERT_TRUE(Eventually([&] { return updates() >= before + kAtOnce; }));
+  ASSERT_TRUE(StopSandbox(second.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(second.sandbox).ok());
+  size_t earlier = 0;  // updates before that of the late one
+  EXPECT_TRUE(Eventually([&] {
+    const auto requests = runtime_->Requests(kUpdate);
+    const auto of_late = std::ranges::find_if(requests, [&](const auto& request) {
+      return request.bytes.find(shared.back()) != std::string::npos;
+    });
+    earlier = static_cast<size_t>(of_late - requests.begin());
+    return of_late != requests.end();
+  }));
+  EXPECT_LT(earlier, before + 4 * kAtOnce);
+  runtime_->SetFailure(kUpdate, grpc::Status::OK);
+  runtime_->SetDelay(kUpdate, milliseconds(0));
+  runtime_->EndDelays();
+  EXPECT_TRUE(Eventually([&] { return all_on("0-27"); }));
+}
+
 // The assignments in the status are those of the state files, and may be outdated.
 TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
   StartRuntime();
