@@ -11,11 +11,11 @@
 
 #include "alignd/base/counted.h"
 #include "alignd/base/cpu_set.h"
-#include "cli/health.h"
 #include "cli/message_text.h"
 #include "cli/output.h"
 #include "cli/report_text.h"
 #include "cli/topology_tree.h"
+#include "control/health.h"
 #include "reconcile/conditions.h"
 
 namespace alignd::cli {
@@ -49,7 +49,7 @@ std::string Shortened(const std::string& text, bool wide) {
 }
 
 void PrintHealth(const v1::GetStatusResponse& status, std::ostream& out) {
-  const std::vector<std::string> problems = ProblemsOf(status);
+  const std::vector<std::string> problems = control::ProblemsOf(status);
   out << "alignd " << status.version();
   if (!status.node().empty()) out << " on " << status.node();
   out << ": ";

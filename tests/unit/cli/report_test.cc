@@ -8,17 +8,19 @@
 #include <utility>
 #include <vector>
 
-#include "cli/health.h"
 #include "cli/output.h"
 #include "cli/program.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
+#include "control/health.h"
 #include "host/printable.h"
 #include "host/yaml.h"
 #include "report_fixture.h"
 
 namespace alignd::cli {
 namespace {
+
+using control::ProblemsOf;
 
 std::string TextOf(const v1::GetStatusResponse& status, bool wide = false) {
   std::ostringstream out;
