@@ -108,16 +108,16 @@ std::string KubeletJson(const KubeletNode& node) {
   nlohmann::ordered_json status = {{"state", node.State()}};
   if (setup.distribution) {
     status["distribution"] = {{"name", setup.distribution->name},
-                              {"byHand", setup.distribution->by_hand}};
+                              {"by_hand", setup.distribution->by_hand}};
   }
   if (setup.unit) {
     status["unit"] = {{"name", setup.unit_name}, {"files", setup.unit->files}};
-    status["configFile"] = setup.config_file;
+    status["config_file"] = setup.config_file;
     status["endpoint"] = setup.endpoint;
     status["source"] = DescribeSource(setup);
   }
   if (setup.process) {
-    status["process"] = {{"pid", setup.process->pid}, {"restartNeeded", node.RestartNeeded()}};
+    status["process"] = {{"pid", setup.process->pid}, {"restart_needed", node.RestartNeeded()}};
   }
   status["changed"] = nlohmann::json::array();
   if (node.record) {
