@@ -360,7 +360,7 @@ TEST(ReportText, ShowsTheFirstRepairedContainersAndTheNumberOfOthers) {
     repaired.set_message("repair " + std::to_string(i));
   }
   const std::string text = TextOf(status);
-  EXPECT_NE(text.find("repair 4\n  CpusetRepaired: 2 more containers\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("repair 4\n  CpusetRepaired: 2 more (-o wide)\n"), std::string::npos) << text;
 }
 
 TEST(ReportText, ShowsTheReasonsOfARefusal) {
