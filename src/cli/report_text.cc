@@ -68,7 +68,12 @@ bool IsSameExplanation(v1::ContainerDecision a, const v1::ContainerDecision& b) 
 void PrintDecision(const v1::PodDecision& decision, std::ostream& out) {
   out << IsoTime(decision.time_unix_ms()) << "  pod " << decision.pod_namespace() << "/"
       << decision.pod_name() << " (" << decision.pod_uid() << ") " << decision.outcome();
-  if (decision.position() > 0) out << ", position " << decision.position() << " in the queue";
+  const bool has_waited = decision.outcome() == "waiting" && !decision.reason().empty();
+  if (decision.position() > 0) {
+    out << ", position " << decision.position() << " in the queue";
+  } else if (has_waited) {
+    out << ", no place in the queue now";
+  }
   if (decision.times() > 1) out << ", " << decision.times() << " times in a row";
   out << '\n';
   if (!decision.message().empty()) {

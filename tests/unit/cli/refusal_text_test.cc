@@ -107,6 +107,25 @@ TEST_F(RefusalText, StatusShowsTheCauseAndWhatWouldHelp) {
       << TextOf(status, true);
 }
 
+// The status shows the pod as refused then.
+TEST_F(RefusalText, ExplainSaysIfAPodThatWaitedHasNoPlaceNow) {
+  v1::ExplainResponse explained;
+  v1::PodDecision& decision = *explained.add_decisions();
+  decision.set_pod_name("p");
+  decision.set_outcome("waiting");
+  decision.set_message("no");
+  const auto first_line = [&explained] {
+    std::ostringstream out;
+    PrintDecisions(explained, out);
+    return out.str().substr(0, out.str().find('\n'));
+  };
+  EXPECT_TRUE(first_line().ends_with(" waiting")) << "for a device plugin: " << first_line();
+  decision.set_reason("TopologyAffinityError");
+  EXPECT_TRUE(first_line().ends_with(" waiting, no place in the queue now")) << first_line();
+  decision.set_position(2);
+  EXPECT_TRUE(first_line().ends_with(" waiting, position 2 in the queue")) << first_line();
+}
+
 TEST_F(RefusalText, StatusStaysOnOneScreen) {
   v1::GetStatusResponse status = Status();
   for (int i = 0; i < 30; ++i) AddPending(status, "default/w" + std::to_string(i), "waiting");

@@ -44,6 +44,24 @@ TEST_F(KubeletAgreement, TheFlagsAreKnownWithoutTheConfiguration) {
   EXPECT_EQ(setup->compatibility, "1.36");
 }
 
+TEST_F(KubeletAgreement, AnAligndThatDoesNotStartIsNamedAndTheEndpointShown) {
+  WriteKubeadmWithFlag("");
+  WriteAlignd("cpuManagerPolicy: none\n");
+  ASSERT_EQ(Kubelet("attach").status, 0);
+  WriteAlignd("cpuManagerPolicy: [\n");
+  const testing::Printed shown = Kubelet("status");
+  EXPECT_EQ(shown.status, 1);
+  EXPECT_TRUE(shown.out.starts_with("state: attached\nendpoint: " + std::string(kOurs)))
+      << shown.out;
+  EXPECT_TRUE(Has(Problems(), "alignd does not start with its configuration: ")) << shown.out;
+  EXPECT_TRUE(Has(Problems(), "    What to do: ")) << shown.out;
+  EXPECT_EQ(Kubelet("detach").status, 0);
+  const testing::Printed refused = Kubelet("attach");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(Has(refused.err, "refused: alignd does not start with its configuration: "))
+      << refused.err;
+}
+
 TEST_F(KubeletAgreement, AKubeletThatManagesCpusOrMemoryIsNotAttached) {
   for (const auto& [setting, message] : std::vector<std::pair<std::string, std::string>>{
            {"cpuManagerPolicy: static\n", "manages CPUs itself: cpuManagerPolicy is static"},
