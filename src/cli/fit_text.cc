@@ -12,6 +12,7 @@
 #include "alignd/base/counted.h"
 #include "cli/output.h"
 #include "cli/pod_plan.h"
+#include "cli/refusal_text.h"
 #include "host/printable.h"
 
 namespace alignd::cli {
@@ -55,7 +56,11 @@ void PrintRefusals(const std::vector<std::string>& names,
     out << "  " << Nodes(of_group.size()) << " (" << ShownNames(of_group, wide)
         << "): " << ReasonOf(refusal) << ": " << Printable(refusal.group.cause) << '\n';
     if (refusal.example.empty() || refusal.group.cause.ends_with(refusal.example)) continue;
-    out << "    " << of_group.front() << ": " << Printable(refusal.example) << '\n';
+    const std::vector<RefusalPart> parts = PartsOfRefusal(Printable(refusal.example));
+    const std::string& first = parts.front().entries.front();
+    const bool is_repeated = parts.size() > 1 && refusal.group.cause.ends_with(first);
+    out << "    " << of_group.front() << ":" << (is_repeated ? "" : " " + first) << '\n';
+    for (size_t i = 1; i < parts.size(); ++i) PrintPart(parts[i], "      ", out);
   }
 }
 

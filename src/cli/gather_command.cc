@@ -1,17 +1,11 @@
 #include "cli/gather_command.h"
 
-#include <fcntl.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <ostream>
 #include <sstream>
@@ -28,6 +22,7 @@
 #include "alignd/machine/node_json.h"
 #include "allocation/boot_record.h"
 #include "cli/config_command.h"
+#include "cli/gather_archive.h"
 #include "cli/kubelet_report.h"
 #include "cli/output.h"
 #include "cli/redact.h"
@@ -35,56 +30,31 @@
 #include "cli/report_text.h"
 #include "cli/topology_tree.h"
 #include "control/control_client.h"
+#include "control/decision_history.h"
 #include "daemon/command_line.h"
 #include "daemon/known_cpus.h"
-#include "host/descriptor.h"
+#include "daemon/options.h"
+#include "daemon/start_check.h"
 #include "host/file.h"
 #include "host/subprocess.h"
 #include "host/sysfs_machine.h"
+#include "kubelet/agreement.h"
+#include "kubelet/file_view.h"
+#include "moving/handover.h"
 
 namespace alignd::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kLongestProcess{60};
-
 struct GatherOptions {
   std::string file;  // empty: a name with host and time
   std::string socket;
-  std::string state_dir = "/var/lib/alignd";
-  std::string device_plugin_dir;  // empty: device-plugins in the state directory
-  std::string config = "/var/lib/kubelet/config.yaml";
-  bool is_state_dir_stated = false;
-  bool is_config_stated = false;
+  // What is empty is that of the alignd that runs, else that of the unit alignd.service.
+  std::string state_dir;
+  std::string device_plugin_dir;
+  std::string config;
   int64_t log_lines = 5'000;
-};
-
-Error IoError(const std::string& what, int number) {
-  return {ErrorCode::kIo, what + ": " + std::generic_category().message(number),
-          "check the disk and your rights there"};
-}
-
-// A directory of its own, removed with all that is in it.
-class TemporaryDirectory {
- public:
-  static Result<std::unique_ptr<TemporaryDirectory>> Make() {
-    std::error_code fault;
-    std::string path = (fs::temp_directory_path(fault) / "alignd-gather-XXXXXX").string();
-    if (fault || mkdtemp(path.data()) == nullptr) return IoError("make " + path, errno);
-    return std::make_unique<TemporaryDirectory>(path);
-  }
-  explicit TemporaryDirectory(fs::path path) : path_(std::move(path)) {}
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code ignored;  // what is left is readable by its owner alone
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  const fs::path path_;
 };
 
 std::string HostName() {
@@ -95,60 +65,6 @@ std::string HostName() {
 std::string Now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return IsoTime(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
-
-// The pieces of the archive. What cannot be had is named in it.
-class Collection {
- public:
-  explicit Collection(fs::path directory) : directory_(std::move(directory)) {}
-
-  // The first error of a write ends the command; an absent piece does not.
-  void Add(const std::string& name, const Result<std::string>& text, bool is_cut = false) {
-    if (!text.ok()) {
-      missing_ += name + ": " + text.error().Text() + "\n";
-      return;
-    }
-    std::ofstream file(directory_ / name, std::ios::binary);
-    file << *text;
-    file.close();
-    if (!file && write_error_.empty()) write_error_ = (directory_ / name).string();
-    contents_ += name + (is_cut ? " (cut: only the first part is here)\n" : "\n");
-  }
-
-  Result<Done> Finish() {
-    const std::string missing = missing_;
-    Add("contents.txt",
-        "Gathered by " + daemon::VersionOf("alignctl") + " at " + Now() +
-            ".\nLeft out: the plugins' answers in kubelet_internal_checkpoint (environment "
-            "variables, mounts\nand annotations of containers), and values of the configuration "
-            "whose name says that they are\nsecret. The checksum of kubelet_internal_checkpoint "
-            "does not match any more; checkpoints.txt has\nthe result for the file on the "
-            "node.\n\n" +
-            contents_ + (missing.empty() ? "" : "\nNot gathered:\n" + missing));
-    if (write_error_.empty()) return Done{};
-    return Error{ErrorCode::kIo, "cannot write " + write_error_, "free space in $TMPDIR"};
-  }
-
-  const std::string& missing() const { return missing_; }
-
- private:
-  const fs::path directory_;
-  std::string contents_;
-  std::string missing_;
-  std::string write_error_;
-};
-
-Result<host::ProcessResult> ResultOf(const std::vector<std::string>& command) {
-  Result<host::ProcessResult> result = host::RunProcess(command, kLongestProcess);
-  if (!result.ok() || result->exit_status == 0) return result;
-  std::istringstream lines(result->output.substr(0, 200));
-  std::string said;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty()) said += (said.empty() ? "" : " | ") + line;
-  }
-  return Error{ErrorCode::kIo,
-               command.front() + " ended with " + std::to_string(result->exit_status) + ": " + said,
-               "remove the cause that it names, or see its manual page"};
 }
 
 template <typename Report, typename Write>
@@ -168,26 +84,71 @@ Result<control::v1::GetConfigResponse> WithoutSecretSettings(
   return config;
 }
 
-void AddReports(const GatherOptions& options, Collection& collection) {
-  constexpr uint32_t kAllDecisions = 256;
-  const control::ControlClient client(options.socket);
-  const auto status = client.GetStatus();
-  collection.Add("status.txt", TextOf(status, [](const auto& report, std::ostream& out) {
-                   PrintStatus(report, /*wide=*/true, out);
-                 }));
-  collection.Add("status.json", TextOf(status, [](const auto& report, std::ostream& out) {
-                   out << StatusJson(report) << '\n';
-                 }));
-  collection.Add("pods.txt", TextOf(client.ListPods(), [](const auto& report, std::ostream& out) {
-                   PrintPods(report, /*wide=*/true, out);
-                 }));
-  const auto explained = client.Explain("", kAllDecisions);
+// Where the pieces are, and what alignd answers.
+struct Sources {
+  Result<control::v1::GetStatusResponse> status;
+  fs::path state_dir;
+  fs::path device_plugin_dir;
+  fs::path config;  // empty: alignd has none
+  // With which alignd would start, as far as its unit says it.
+  daemon::Options start;
+};
+
+// Without an answer, alignd's unit says where the files are: also if alignd does not start because
+// of them.
+Sources FindSources(const GatherOptions& stated, Collection& collection) {
+  Sources found{control::ControlClient(stated.socket).GetStatus(), {}, {}, {}, {}};
+  if (found.status.ok()) {
+    found.state_dir = found.status->state_dir();
+    found.device_plugin_dir = found.status->device_plugin_dir();
+    found.config = found.status->config();
+  } else {
+    const Result<kubelet::AligndSetup> unit = kubelet::FindAligndFlags(kubelet::FileView("/"));
+    if (!unit.ok()) collection.Miss("alignd.service", unit.error());
+    const kubelet::AligndSetup setup = unit.ok() ? *unit : kubelet::AligndSetup();
+    found.state_dir = unit.ok() ? setup.state_dir : "/var/lib/alignd";
+    found.device_plugin_dir = setup.device_plugin_dir;
+    found.config = setup.config_file;
+    moving::TakeFlags(setup, found.start);
+    const bool is_unknown = !setup.has_unit && setup.config_file.empty() && stated.config.empty();
+    if (is_unknown && unit.ok()) {
+      collection.Miss("config.json", {ErrorCode::kNotFound,
+                                      "alignd does not run, and there is no alignd.service that "
+                                      "names its configuration",
+                                      "give --config"});
+    }
+  }
+  if (!stated.config.empty()) found.config = stated.config;
+  if (!stated.state_dir.empty()) {
+    found.state_dir = stated.state_dir;
+    found.device_plugin_dir.clear();
+  }
+  if (!stated.device_plugin_dir.empty()) found.device_plugin_dir = stated.device_plugin_dir;
+  if (found.device_plugin_dir.empty()) found.device_plugin_dir = found.state_dir / "device-plugins";
+  return found;
+}
+
+void AddDecisions(const Result<control::v1::ExplainResponse>& explained, Collection& collection) {
   collection.Add("explain.txt", TextOf(explained, [](const auto& report, std::ostream& out) {
                    PrintDecisions(report, out);
                  }));
   collection.Add("explain.json", TextOf(explained, [](const auto& report, std::ostream& out) {
                    out << DecisionsJson(report) << '\n';
                  }));
+}
+
+void AddReports(const GatherOptions& options, const control::v1::GetStatusResponse& status,
+                Collection& collection) {
+  constexpr uint32_t kAllDecisions = 256;
+  std::ostringstream text;
+  PrintStatus(status, /*wide=*/true, text);
+  collection.Add("status.txt", text.str());
+  collection.Add("status.json", StatusJson(status) + "\n");
+  const control::ControlClient client(options.socket);
+  collection.Add("pods.txt", TextOf(client.ListPods(), [](const auto& report, std::ostream& out) {
+                   PrintPods(report, /*wide=*/true, out);
+                 }));
+  AddDecisions(client.Explain("", kAllDecisions), collection);
   const auto settings = WithoutSecretSettings(client.GetConfig());
   for (const auto& [name, output] :
        {std::pair("settings.txt", "wide"), {"settings.json", "json"}}) {
@@ -195,9 +156,36 @@ void AddReports(const GatherOptions& options, Collection& collection) {
                      PrintSettings(report, form, out);
                    }));
   }
-  collection.Add("kubelet.txt",
-                 TextOf(LookAtKubelet("/", "kubelet.service"),
-                        [](const auto& report, std::ostream& out) { PrintKubelet(report, out); }));
+}
+
+// What alignd saved of its decisions.
+Result<control::v1::ExplainResponse> SavedDecisions(const fs::path& state_dir) {
+  const Result<std::string> text =
+      host::ReadFile(state_dir / control::DecisionHistory::kFileName, control::kMaxHistoryBytes);
+  if (!text.ok()) return text.error();
+  const Result<control::KeptDecisions> kept = control::ParseDecisions(*text);
+  if (!kept.ok())
+    return kept.error().In((state_dir / control::DecisionHistory::kFileName).string());
+  control::v1::ExplainResponse explained;
+  for (const auto& decision : *kept) *explained.add_decisions() = *decision;
+  return explained;
+}
+
+// In place of the reports: what alignd saved, and what a start would find.
+void AddWithoutAlignd(const Sources& sources, Collection& collection) {
+  collection.Miss("status, pods, settings", sources.status.error());
+  AddDecisions(SavedDecisions(sources.state_dir), collection);
+  daemon::Options start = sources.start;
+  start.config = sources.config;
+  start.state_dir = sources.state_dir;
+  start.device_plugin_dir = sources.device_plugin_dir;
+  daemon::StartCheck check = daemon::CheckStart(start, {.paths = false, .state = true});
+  for (control::v1::Setting& setting : check.settings) {
+    if (IsSecretName(setting.name())) setting.set_value(kRemoved);
+  }
+  std::ostringstream text;
+  daemon::PrintStartCheck(check, /*wide=*/true, text);
+  collection.Add("check.txt", text.str());
 }
 
 void AddStateFiles(const fs::path& state_dir, const fs::path& device_plugin_dir,
@@ -242,55 +230,15 @@ void AddMachine(Collection& collection) {
                                      (system.ok() ? *system : system.error().Text() + "\n"));
 }
 
-Error AlreadyThere(const std::string& file) {
-  return {ErrorCode::kInvalidArgument, file + " exists already: it is not replaced",
-          "name another file, or remove this one"};
+std::string Introduction() {
+  return "Gathered by " + daemon::VersionOf("alignctl") + " at " + Now() +
+         ".\nLeft out: the plugins' answers in kubelet_internal_checkpoint (environment variables, "
+         "mounts\nand annotations of containers), and values of the configuration whose name says "
+         "that they are\nsecret. The checksum of kubelet_internal_checkpoint does not match any "
+         "more; checkpoints.txt has\nthe result for the file on the node.\n\n";
 }
 
-// Replaces no file. Some file systems cannot do that in one step.
-Result<Done> MoveInto(const std::string& unfinished, const std::string& file) {
-  if (renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, file.c_str(), RENAME_NOREPLACE) == 0) {
-    return Done{};
-  }
-  if (errno == EEXIST) return AlreadyThere(file);
-  const bool is_supported = errno != EINVAL && errno != ENOSYS;
-  if (is_supported || rename(unfinished.c_str(), file.c_str()) != 0) {
-    return IoError("write " + file, errno);
-  }
-  return Done{};
-}
-
-Result<Done> Pack(const fs::path& parent, const std::string& name, const std::string& file) {
-  // A new file of a new name, readable by its owner alone: no link is followed.
-  std::string unfinished = file + ".XXXXXX";
-  const host::Descriptor made(mkostemp(unfinished.data(), O_CLOEXEC));
-  if (made.fd() < 0) return IoError("write " + file, errno);
-  const Result<host::ProcessResult> packed =
-      ResultOf({"tar", "--create", "--gzip", "--force-local", "--file", unfinished, "--directory",
-                parent.string(), name});
-  if (!packed.ok()) {
-    unlink(unfinished.c_str());
-    return Error{ErrorCode::kIo, packed.error().message, packed.error().remedy};
-  }
-  const Result<Done> moved = MoveInto(unfinished, file);
-  if (!moved.ok()) unlink(unfinished.c_str());
-  return moved;
-}
-
-// Paths that are not stated are the daemon's own, if it answers.
-GatherOptions Completed(GatherOptions options) {
-  const auto status = control::ControlClient(options.socket).GetStatus();
-  if (!status.ok()) return options;
-  if (!options.is_state_dir_stated) options.state_dir = status->state_dir();
-  if (!options.is_config_stated) options.config = status->config();
-  if (options.device_plugin_dir.empty() && !options.is_state_dir_stated) {
-    options.device_plugin_dir = status->device_plugin_dir();
-  }
-  return options;
-}
-
-Result<int> Gather(const GatherOptions& stated, std::ostream& out) {
-  const GatherOptions options = Completed(stated);
+Result<int> Gather(const GatherOptions& options, std::ostream& out) {
   std::string name = "alignd-gather-" + HostName() + "-" + Now();
   std::erase(name, ':');
   const std::string file = options.file.empty() ? name + ".tar.gz" : options.file;
@@ -302,24 +250,31 @@ Result<int> Gather(const GatherOptions& stated, std::ostream& out) {
   fs::create_directory(directory, fault);
   if (fault) return IoError("make " + directory.string(), fault.value());
   Collection collection(directory);
-  AddReports(options, collection);
-  const fs::path state_dir = options.state_dir;
-  AddStateFiles(state_dir,
-                options.device_plugin_dir.empty() ? state_dir / "device-plugins"
-                                                  : fs::path(options.device_plugin_dir),
-                collection);
-  if (!options.config.empty()) {
-    const Result<std::string> config = host::ReadFile(options.config);
+  const Sources sources = FindSources(options, collection);
+  if (sources.status.ok()) {
+    AddReports(options, *sources.status, collection);
+  } else {
+    AddWithoutAlignd(sources, collection);
+  }
+  collection.Add("kubelet.txt", TextOf(LookAtKubelet("/", "kubelet.service"),
+                                       [](const auto& report, std::ostream& text) {
+                                         PrintKubelet(report, text);
+                                       }));
+  AddStateFiles(sources.state_dir, sources.device_plugin_dir, collection);
+  if (!sources.config.empty()) {
+    const Result<std::string> config = host::ReadFile(sources.config);
     collection.Add("config.json", config.ok() ? WithoutSecrets(*config) : config);
   }
   AddMachine(collection);
   const Result<host::ProcessResult> log =
-      ResultOf({"journalctl", "--unit", "alignd", "--lines", std::to_string(options.log_lines),
+      OutputOf({"journalctl", "--unit", "alignd", "--lines", std::to_string(options.log_lines),
                 "--no-pager", "--utc", "--output", "short-iso"});
   collection.Add("log.txt",
                  log.ok() ? Result<std::string>(log->output) : Result<std::string>(log.error()),
                  log.ok() && log->is_cut);
-  if (const Result<Done> finished = collection.Finish(); !finished.ok()) return finished.error();
+  if (const Result<Done> finished = collection.Finish(Introduction()); !finished.ok()) {
+    return finished.error();
+  }
   if (const Result<Done> packed = Pack((*work)->path(), name, file); !packed.ok()) {
     return packed.error();
   }
@@ -343,26 +298,29 @@ void AddGatherCommand(CLI::App& app, Action& action) {
           "here")
       ->type_name("FILE");
   AddSocketOption(*command, options->socket);
-  CLI::Option* const state_dir =
-      command
-          ->add_option("--state-dir", options->state_dir,
-                       "alignd's state directory, if alignd does not run")
-          ->capture_default_str();
-  command->add_option("--device-plugin-dir", options->device_plugin_dir,
-                      "Directory of kubelet_internal_checkpoint; if not given, that of the alignd "
-                      "that runs, or device-plugins in the state directory");
-  CLI::Option* const config =
-      command
-          ->add_option("--config", options->config,
-                       "alignd's KubeletConfiguration, if alignd does not run")
-          ->capture_default_str();
+  command
+      ->add_option(
+          "--state-dir", options->state_dir,
+          "alignd's state directory; if not given, that of the alignd that runs, else that "
+          "of alignd.service")
+      ->type_name("DIR");
+  command
+      ->add_option(
+          "--device-plugin-dir", options->device_plugin_dir,
+          "Directory of kubelet_internal_checkpoint; if not given, that of the alignd that "
+          "runs, else that of alignd.service; with --state-dir, device-plugins in it")
+      ->type_name("DIR");
+  command
+      ->add_option(
+          "--config", options->config,
+          "alignd's KubeletConfiguration; if not given, that of the alignd that runs, else "
+          "that of alignd.service")
+      ->type_name("FILE");
   command->add_option("--log-lines", options->log_lines, "The last lines of the log")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   AddExamples(*command, {"alignctl gather", "alignctl gather /tmp/case-42.tar.gz"});
-  command->callback([options, state_dir, config, &action] {
-    options->is_state_dir_stated = state_dir->count() > 0;
-    options->is_config_stated = config->count() > 0;
+  command->callback([options, &action] {
     action = [options](std::ostream& out) { return Gather(*options, out); };
   });
 }

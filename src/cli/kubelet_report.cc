@@ -47,7 +47,15 @@ Result<KubeletNode> LookAtKubelet(const std::string& root, const std::string& un
   if (!setup.ok()) return setup.error();
   node.kubelet = *std::move(setup);
   Result<kubelet::AligndSetup> alignd = kubelet::FindAligndSetup(node.files);
-  if (!alignd.ok()) return alignd.error().In("alignd's configuration");
+  std::vector<Disagreement> problems;
+  if (!alignd.ok()) {
+    // Which endpoint the kubelet has matters most while alignd cannot start.
+    const Error& error = alignd.error();
+    problems.push_back({"alignd does not start with its configuration: " + error.message,
+                        error.remedy, /*dangerous=*/true});
+    alignd = kubelet::FindAligndFlags(node.files);
+    if (!alignd.ok()) return alignd.error().In("alignd.service");
+  }
   node.alignd = *std::move(alignd);
   Result<std::optional<kubelet::Record>> record = kubelet::ReadRecord(node.files);
   if (!record.ok()) return record.error();
@@ -55,6 +63,7 @@ Result<KubeletNode> LookAtKubelet(const std::string& root, const std::string& un
   if (node.kubelet.unit && !node.kubelet.distribution) {
     node.problems = Compare(node.files, node.kubelet, node.alignd, node.Runtime());
   }
+  node.problems.insert(node.problems.begin(), problems.begin(), problems.end());
   return node;
 }
 
@@ -81,10 +90,12 @@ void PrintKubelet(const KubeletNode& node, std::ostream& out) {
   if (setup.distribution) {
     out << "distribution: " << setup.distribution->name << '\n'
         << "  What to do: " << setup.distribution->by_hand << '\n';
+    PrintProblems(node.problems, out);
     return;
   }
   if (!setup.unit) {
     out << "  there is no unit " << setup.unit_name << " on this node (--unit)\n";
+    PrintProblems(node.problems, out);
     return;
   }
   out << "endpoint: " << setup.endpoint << " (" << DescribeSource(setup) << ")\n"
@@ -108,16 +119,16 @@ std::string KubeletJson(const KubeletNode& node) {
   nlohmann::ordered_json status = {{"state", node.State()}};
   if (setup.distribution) {
     status["distribution"] = {{"name", setup.distribution->name},
-                              {"byHand", setup.distribution->by_hand}};
+                              {"by_hand", setup.distribution->by_hand}};
   }
   if (setup.unit) {
     status["unit"] = {{"name", setup.unit_name}, {"files", setup.unit->files}};
-    status["configFile"] = setup.config_file;
+    status["config_file"] = setup.config_file;
     status["endpoint"] = setup.endpoint;
     status["source"] = DescribeSource(setup);
   }
   if (setup.process) {
-    status["process"] = {{"pid", setup.process->pid}, {"restartNeeded", node.RestartNeeded()}};
+    status["process"] = {{"pid", setup.process->pid}, {"restart_needed", node.RestartNeeded()}};
   }
   status["changed"] = nlohmann::json::array();
   if (node.record) {

@@ -11,6 +11,7 @@
 #include "control/control_client.h"
 #include "host/printable.h"
 #include "host/utc_time.h"
+#include "rpc/unix_socket.h"
 
 namespace alignd::cli {
 namespace {
@@ -30,6 +31,23 @@ std::string Scalar(const OrderedJson& value) {
   return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
+// A key as people write it, unless YAML 1.1 reads it as something else than a text.
+std::string Key(const std::string& name) {
+  static constexpr std::array<std::string_view, 9> kNoTexts = {"null", "true", "false", "yes", "no",
+                                                               "on",   "off",  "y",     "n"};
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto is_plain = [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') ||
+           std::string_view("_-./").find(c) != std::string_view::npos;
+  };
+  std::string lower = name;
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const bool is_text = !name.empty() && is_letter(name.front()) &&
+                       std::ranges::all_of(name, is_plain) &&
+                       std::ranges::find(kNoTexts, lower) == kNoTexts.end();
+  return is_text ? name : Scalar(name);
+}
+
 void AppendYaml(const OrderedJson& value, const std::string& indent, std::string& out) {
   for (auto entry = value.begin(); entry != value.end(); ++entry) {
     const OrderedJson& item = *entry;
@@ -45,7 +63,7 @@ void AppendYaml(const OrderedJson& value, const std::string& indent, std::string
       out += nested;
       continue;
     }
-    out += indent + Scalar(entry.key()) + ":";
+    out += indent + Key(entry.key()) + ":";
     if (!is_nested) {
       out += " " + Scalar(item) + "\n";
       continue;
@@ -81,7 +99,12 @@ void AddOutputOption(CLI::App& command, std::string& format) {
 
 void AddSocketOption(CLI::App& command, std::string& socket) {
   socket = control::kDefaultSocket;
-  command.add_option("--socket", socket, "alignd's control socket")->capture_default_str();
+  command.add_option("--socket", socket, "alignd's control socket")
+      ->check([](const std::string& endpoint) {
+        const Result<std::string> path = rpc::SocketPath(endpoint);
+        return path.ok() ? std::string() : path.error().Text();
+      })
+      ->capture_default_str();
 }
 
 bool IsData(std::string_view format) { return format == "json" || format == "yaml"; }

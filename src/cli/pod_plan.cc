@@ -15,6 +15,7 @@
 #include "allocation/decision_log.h"
 #include "cli/output.h"
 #include "cli/program.h"
+#include "cli/refusal_text.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "control/reports.h"
@@ -91,8 +92,7 @@ void PrintOutcome(const placement::PlannedNode& node, const Planned& planned, st
       return;
   }
   if (is_valid) {
-    out << "  " << planned.refusal->reason << ": " << host::Printable(planned.refusal->message)
-        << '\n';
+    PrintRefusal(planned.refusal->reason, host::Printable(planned.refusal->message), "  ", out);
     return;
   }
   for (const std::string& fault : planned.pod.faults) {

@@ -7,6 +7,7 @@
 
 #include "cli/message_text.h"
 #include "cli/output.h"
+#include "cli/refusal_text.h"
 #include "cli/report_text.h"
 
 namespace alignd::cli {
@@ -100,9 +101,10 @@ void PrintWhyNot(const v1::WhyNotResponse& report, std::ostream& out) {
   out << "pod " << why.pod() << ": "
       << (why.fits() ? Coloured{Colour::kGreen, "fits now"} : Coloured{Colour::kRed, not_now})
       << '\n';
-  if (!why.asked().empty()) out << "  requested: " << why.asked() << '\n';
+  const bool has_parts = PartsOfRefusal(why.message()).size() > 1;
+  if (!why.asked().empty() && !has_parts) out << "  requested: " << why.asked() << '\n';
   if (why.fits()) return;
-  out << "  " << why.reason() << ": " << why.message() << '\n';
+  PrintRefusal(why.reason(), why.message(), "  ", out);
   if (has_failed) {
     out << "the node has enough free: remove the cause of this error\n";
   } else if (why.changes().empty()) {

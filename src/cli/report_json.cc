@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/health.h"
 #include "cli/output.h"
+#include "control/health.h"
 
 namespace alignd::cli {
 namespace {
@@ -239,7 +239,7 @@ Json AmountsJson(const v1::PodDecision& pod, const placement::Placements& amount
 }  // namespace
 
 std::string StatusJson(const v1::GetStatusResponse& status) {
-  const std::vector<std::string> problems = ProblemsOf(status);
+  const std::vector<std::string> problems = control::ProblemsOf(status);
   Json pending = Json::array();
   for (const v1::PendingPod& pod : status.pending()) pending.push_back(JsonOf(status, pod));
   return Text({{"version", status.version()},

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <ostream>
+#include <vector>
 
 #include "allocation/requested_resize.h"
 #include "cli/message_text.h"
 #include "cli/output.h"
+#include "cli/refusal_text.h"
 
 namespace alignd::cli {
 namespace {
@@ -66,16 +68,28 @@ bool IsSameExplanation(v1::ContainerDecision a, const v1::ContainerDecision& b) 
 void PrintDecision(const v1::PodDecision& decision, std::ostream& out) {
   out << IsoTime(decision.time_unix_ms()) << "  pod " << decision.pod_namespace() << "/"
       << decision.pod_name() << " (" << decision.pod_uid() << ") " << decision.outcome();
-  if (decision.position() > 0) out << ", position " << decision.position() << " in the queue";
+  const bool has_waited = decision.outcome() == "waiting" && !decision.reason().empty();
+  if (decision.position() > 0) {
+    out << ", position " << decision.position() << " in the queue";
+  } else if (has_waited) {
+    out << ", no place in the queue now";
+  }
   if (decision.times() > 1) out << ", " << decision.times() << " times in a row";
   out << '\n';
   if (!decision.message().empty()) {
-    out << "  " << (decision.reason().empty() ? "" : decision.reason() + ": ") << decision.message()
-        << '\n';
+    PrintRefusal(decision.reason(), decision.message(), "  ", out);
   }
-  if (!decision.asked().empty()) out << "  requested: " << decision.asked() << '\n';
+  const std::vector<RefusalPart> parts = PartsOfRefusal(decision.message());
+  const auto has = [&parts](const std::string& label) {
+    return std::ranges::find(parts, label, &RefusalPart::label) != parts.end();
+  };
+  if (!decision.asked().empty() && !has("requested")) {
+    out << "  requested: " << decision.asked() << '\n';
+  }
   if (!decision.source().empty()) out << "  source: " << decision.source() << '\n';
-  if (!decision.available().empty()) out << "  free: " << decision.available() << '\n';
+  if (!decision.available().empty() && !has("free")) {
+    out << "  free: " << decision.available() << '\n';
+  }
   PrintExplanations(decision.containers(), "  ", out);
   // A resize is decided without hints.
   const bool is_resize = decision.source() == allocation::kInPlaceResize;

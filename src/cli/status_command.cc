@@ -6,11 +6,11 @@
 #include <ostream>
 #include <string>
 
-#include "cli/health.h"
 #include "cli/output.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "control/control_client.h"
+#include "control/health.h"
 
 namespace alignd::cli {
 namespace {
@@ -32,7 +32,7 @@ Result<int> ShowStatus(const StatusOptions& options, std::ostream& out) {
   } else {
     PrintStatus(*status, options.output == "wide", out);
   }
-  return ProblemsOf(*status).empty() ? kSuccess : kFailure;
+  return control::ProblemsOf(*status).empty() ? kSuccess : kFailure;
 }
 
 }  // namespace

@@ -11,11 +11,12 @@
 
 #include "alignd/base/counted.h"
 #include "alignd/base/cpu_set.h"
-#include "cli/health.h"
 #include "cli/message_text.h"
 #include "cli/output.h"
+#include "cli/refusal_text.h"
 #include "cli/report_text.h"
 #include "cli/topology_tree.h"
+#include "control/health.h"
 #include "reconcile/conditions.h"
 
 namespace alignd::cli {
@@ -41,6 +42,15 @@ std::string Age(const v1::GetStatusResponse& status, int64_t since_unix_ms) {
   return ReadableDuration(milliseconds(status.time_unix_ms() - since_unix_ms));
 }
 
+std::string InOneLine(const std::vector<std::string>& entries, std::string_view between) {
+  std::string text;
+  for (const std::string& entry : entries) {
+    if (!text.empty()) text += between;
+    text += entry;
+  }
+  return text;
+}
+
 std::string Shortened(const std::string& text, bool wide) {
   if (wide || text.size() <= kMaxTextShown) return text;
   size_t end = kMaxTextShown;
@@ -49,7 +59,7 @@ std::string Shortened(const std::string& text, bool wide) {
 }
 
 void PrintHealth(const v1::GetStatusResponse& status, std::ostream& out) {
-  const std::vector<std::string> problems = ProblemsOf(status);
+  const std::vector<std::string> problems = control::ProblemsOf(status);
   out << "alignd " << status.version();
   if (!status.node().empty()) out << " on " << status.node();
   out << ": ";
@@ -180,22 +190,48 @@ void PrintDevices(const v1::GetStatusResponse& status, std::ostream& out) {
   }
 }
 
-void PrintPending(const v1::GetStatusResponse& status, bool wide, std::ostream& out) {
-  if (!status.pending().empty()) out << "\npending:\n";
-  for (const v1::PendingPod& pod : status.pending()) {
-    out << "  pod " << pod.pod();
-    if (!pod.container().empty()) out << ", container " << pod.container();
-    out << ": " << Coloured{Colour::kYellow, pod.state()} << " for "
-        << Age(status, pod.first_unix_ms());
-    if (pod.position() > 0) out << ", position " << pod.position() << " in the queue";
-    if (pod.times() > 1) out << " (" << pod.times() << " times)";
-    if (pod.until_unix_ms() > 0) {
-      out << ", at most "
-          << ReadableDuration(milliseconds(pod.until_unix_ms() - status.time_unix_ms())) << " more";
-    }
-    out << ": " << (pod.reason().empty() ? "" : pod.reason() + ": ")
-        << Shortened(pod.message(), wide) << '\n';
+// Not `wide`: why the pod does not fit, and what would help. What is free is above.
+void PrintMessage(const v1::PendingPod& pod, bool wide, std::ostream& out) {
+  const std::vector<RefusalPart> parts = PartsOfRefusal(pod.message());
+  if (!pod.reason().empty()) out << pod.reason() << ": ";
+  out << Shortened(parts.front().entries.front(), wide) << '\n';
+  for (size_t i = 1; i < parts.size(); ++i) {
+    RefusalPart part = parts[i];
+    const bool is_short =
+        part.label == "requested" || part.label == "cause" || part.label == "what would help";
+    if (!wide && !is_short) continue;
+    if (!wide) part.entries = {Shortened(InOneLine(part.entries, "; "), wide)};
+    PrintPart(part, "    ", out);
   }
+}
+
+void PrintPendingPod(const v1::GetStatusResponse& status, const v1::PendingPod& pod, bool wide,
+                     std::ostream& out) {
+  out << "  pod " << pod.pod();
+  if (!pod.container().empty()) out << ", container " << pod.container();
+  out << ": " << Coloured{Colour::kYellow, pod.state()} << " for "
+      << Age(status, pod.first_unix_ms());
+  if (pod.position() > 0) out << ", position " << pod.position() << " in the queue";
+  if (pod.times() > 1) out << " (" << pod.times() << " times)";
+  if (pod.until_unix_ms() > 0) {
+    out << ", at most "
+        << ReadableDuration(milliseconds(pod.until_unix_ms() - status.time_unix_ms())) << " more";
+  }
+  out << ": ";
+  PrintMessage(pod, wide, out);
+}
+
+// Not `wide`: the first ones, of which those that wait come last.
+void PrintPending(const v1::GetStatusResponse& status, bool wide, std::ostream& out) {
+  constexpr size_t kPodsShown = 8;
+  if (!status.pending().empty()) out << "\npending:\n";
+  std::vector<const v1::PendingPod*> pods;
+  for (const v1::PendingPod& pod : status.pending()) pods.push_back(&pod);
+  std::ranges::stable_partition(
+      pods, [wide](const v1::PendingPod* pod) { return wide || pod->state() != "waiting"; });
+  const size_t shown = wide ? pods.size() : std::min(pods.size(), kPodsShown);
+  for (size_t i = 0; i < shown; ++i) PrintPendingPod(status, *pods[i], wide, out);
+  if (shown < pods.size()) out << "  and " << pods.size() - shown << " more (-o wide)\n";
 }
 
 std::string DescribeTimes(const v1::Condition& condition) {
@@ -204,13 +240,14 @@ std::string DescribeTimes(const v1::Condition& condition) {
          IsoTime(condition.last_unix_ms()) + ")";
 }
 
-void PrintConditions(const RepeatedPtrField<v1::Condition>& conditions, std::ostream& out) {
-  constexpr size_t kRepairsShown = 5;
-  const std::string_view repaired = ToString(reconcile::ConditionType::kCpusetRepaired);
+// Not `wide`: the first ones of each type.
+void PrintConditions(const RepeatedPtrField<v1::Condition>& conditions, bool wide,
+                     std::ostream& out) {
+  constexpr size_t kShownOfType = 5;
   if (!conditions.empty()) out << "\nconditions:\n";
-  size_t repairs = 0;
+  std::map<std::string, size_t> counts;
   for (const v1::Condition& condition : conditions) {
-    if (condition.type() == repaired && ++repairs > kRepairsShown) continue;
+    if (++counts[condition.type()] > kShownOfType && !wide) continue;
     const std::string subject = reconcile::NameOf(
         {condition.container_id(), {condition.pod_uid(), condition.container()}, condition.pod()});
     out << "  " << Coloured{Colour::kYellow, condition.type()} << " since "
@@ -218,8 +255,9 @@ void PrintConditions(const RepeatedPtrField<v1::Condition>& conditions, std::ost
         << (subject.empty() ? "" : ": ") << condition.message() << '\n';
     if (!condition.remedy().empty()) out << "    What to do: " << condition.remedy() << '\n';
   }
-  if (repairs > kRepairsShown) {
-    out << "  " << repaired << ": " << Counted(repairs - kRepairsShown, "more container") << '\n';
+  for (const auto& [type, count] : counts) {
+    if (count <= kShownOfType || wide) continue;
+    out << "  " << type << ": " << count - kShownOfType << " more (-o wide)\n";
   }
 }
 
@@ -270,7 +308,7 @@ void PrintStatus(const v1::GetStatusResponse& report, bool wide, std::ostream& o
   for (const v1::NumaNode& node : status.numa()) PrintNumaNode(node, out);
   PrintDevices(status, out);
   PrintPending(status, wide, out);
-  PrintConditions(status.conditions(), out);
+  PrintConditions(status.conditions(), wide, out);
   PrintAssigned(status, wide, out);
   PrintWholePods(status, out);
 }

@@ -190,7 +190,7 @@ void CompareDriver(const FileView& files, const Settings& kubelet,
 
 }  // namespace
 
-Result<AligndSetup> FindAligndSetup(const FileView& files) {
+Result<AligndSetup> FindAligndFlags(const FileView& files) {
   AligndSetup setup;
   const Result<std::optional<Unit>> unit = LoadUnit(files, "alignd.service");
   if (!unit.ok()) return unit.error();
@@ -213,13 +213,19 @@ Result<AligndSetup> FindAligndSetup(const FileView& files) {
   const std::string shipped = "/etc/alignd/kubelet-config.yaml";
   const bool is_there = !*unit && files.Exists(shipped);
   setup.config_file = LastFlag(words, "--config").value_or(is_there ? shipped : "");
-  if (setup.config_file.empty()) {
-    setup.config = KubeletConfig();
+  return setup;
+}
+
+Result<AligndSetup> FindAligndSetup(const FileView& files) {
+  Result<AligndSetup> setup = FindAligndFlags(files);
+  if (!setup.ok()) return setup;
+  if (setup->config_file.empty()) {
+    setup->config = KubeletConfig();
     return setup;
   }
-  Result<KubeletConfig> config = host::ReadConfigFile(files.OnThisMachine(setup.config_file));
+  Result<KubeletConfig> config = host::ReadConfigFile(files.OnThisMachine(setup->config_file));
   if (!config.ok()) return config.error();
-  setup.config = *std::move(config);
+  setup->config = *std::move(config);
   return setup;
 }
 

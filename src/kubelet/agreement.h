@@ -30,6 +30,9 @@ struct AligndSetup {
 // it is there. Errors: files that cannot be read.
 Result<AligndSetup> FindAligndSetup(const FileView& files);
 
+// The same without `config`: also if alignd's configuration cannot be read.
+Result<AligndSetup> FindAligndFlags(const FileView& files);
+
 struct Disagreement {
   std::string what;
   std::string remedy;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "control/health.h"
 #include "host/utc_time.h"
 #include "picture/box.h"
 #include "picture/picture.h"
@@ -18,7 +19,8 @@ namespace v1 = control::v1;
 constexpr size_t kMaxCellBytes = 1000;
 
 std::string UtcOf(int64_t unix_ms) {
-  return host::UtcTime(std::chrono::system_clock::time_point(std::chrono::milliseconds(unix_ms)));
+  const auto since_1970 = std::chrono::milliseconds(unix_ms);
+  return "<time>" + host::UtcTime(std::chrono::system_clock::time_point(since_1970)) + "</time>";
 }
 
 // A text of another program, not longer than a cell should be.
@@ -130,7 +132,25 @@ table { border-collapse: collapse; }
 th, td { text-align: left; vertical-align: top; padding: 4px 14px 4px 0;
   border-bottom: 1px solid #cbd5e1; overflow-wrap: break-word; max-width: 48rem; }
 th { color: #4b5563; font-size: 12px; }
+td:first-child { min-width: 14rem; }
+time { white-space: nowrap; }
+#health { font-weight: bold; }
+.healthy { color: #166534; }
+.degraded { color: #9f1239; }
 )";
+
+namespace {
+
+// "degraded: container refused", as the first line of `alignctl status`.
+std::string HealthOf(const v1::GetStatusResponse& status) {
+  const std::vector<std::string> problems = control::ProblemsOf(status);
+  std::string text = problems.empty() ? "healthy" : "degraded: ";
+  for (size_t i = 0; i < problems.size(); ++i) text += (i == 0 ? "" : ", ") + problems[i];
+  return std::string("<p id=\"health\" class=\"") + (problems.empty() ? "healthy" : "degraded") +
+         "\">" + EscapeMarkup(text) + "</p>\n";
+}
+
+}  // namespace
 
 std::string RenderPage(const std::string& svg, const v1::GetStatusResponse& status) {
   const std::string node = EscapeMarkup(status.node().empty() ? "this node" : status.node());
@@ -144,9 +164,9 @@ std::string RenderPage(const std::string& svg, const v1::GetStatusResponse& stat
          "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>\n</head>\n<body>\n"
          "<p id=\"stale\" hidden>alignd does not answer. This is its last report.</p>\n"
          "<main id=\"live\">\n<h1>alignd on " +
-         node + "</h1>\n<p>Version " + EscapeMarkup(status.version()) + ", generation " +
-         std::to_string(status.generation()) + ", up since " + UtcOf(status.started_unix_ms()) +
-         ", reported at " + UtcOf(status.time_unix_ms()) +
+         node + "</h1>\n" + HealthOf(status) + "<p>Version " + EscapeMarkup(status.version()) +
+         ", generation " + std::to_string(status.generation()) + ", up since " +
+         UtcOf(status.started_unix_ms()) + ", reported at " + UtcOf(status.time_unix_ms()) +
          ". <a href=\"topology.svg\">Picture "
          "alone</a>, <a href=\"metrics\">metrics</a>.</p>\n" +
          // Above the picture, which can be higher than a screen.

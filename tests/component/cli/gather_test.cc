@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/redact.h"
+#include "control/decision_history.h"
 #include "edge/fake_tree.h"
 #include "edge/run_alignctl.h"
 #include "host/file.h"
@@ -83,7 +85,8 @@ TEST(Gather, WritesAnArchiveWithoutSecrets) {
                                            "--state-dir", tree.root() / "state", "--config",
                                            tree.root() / "config.yaml", "--log-lines", "1"});
   ASSERT_EQ(printed.status, kSuccess) << printed.err;
-  EXPECT_TRUE(printed.out.starts_with(archive.string() + "\nnot gathered:\nstatus.txt: "))
+  EXPECT_TRUE(
+      printed.out.starts_with(archive.string() + "\nnot gathered:\nstatus, pods, settings: "))
       << printed.out;
   EXPECT_NE(printed.out.find("memory_manager_state: "), std::string::npos) << printed.out;
   struct stat status {};
@@ -97,11 +100,35 @@ TEST(Gather, WritesAnArchiveWithoutSecrets) {
   for (const char* const part :
        {"defaultCpuSet", "gpu0", R"("cpuManagerPolicy": "static")", "alignctl ", "NUMA node",
         "cpu_manager_state: the checksum is correct", "kubelet_internal_checkpoint: bad: ",
-        "Not gathered:\nstatus.txt: ", "\nsettings.txt: ", "\nkubelet.txt\n", "(commit "}) {
+        "Not gathered:\nstatus, pods, settings: ", "\nkubelet.txt\n", "(commit "}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
   EXPECT_EQ(text.find("CgpTRUNSRVQ9MTIz"), std::string::npos);
   EXPECT_EQ(text.find("hidden-token"), std::string::npos);
+}
+
+// The usual case: alignd does not start. What it saved says what it had decided.
+TEST(Gather, HasSavedDecisionsAndWhyAligndDoesNotStart) {
+  auto refused = std::make_shared<control::v1::PodDecision>();
+  refused->set_pod_uid("u1");
+  refused->set_pod_name("train");
+  refused->set_outcome("refused");
+  refused->set_message("no locality");
+  const FakeTree tree{{"state", {{"decisions", control::FormatDecisions({refused})}}},
+                      {"config.yaml", "cpuManagerPolicy: statik\n"}};
+  const std::filesystem::path archive = tree.root() / "case.tar.gz";
+  const testing::Printed printed = testing::RunAlignctl(
+      AllCommands(),
+      {"gather", archive, "--socket", "unix://" + (tree.root() / "none.sock").string(),
+       "--state-dir", tree.root() / "state", "--config", tree.root() / "config.yaml"});
+  ASSERT_EQ(printed.status, kSuccess) << printed.err;
+  const auto unpacked = host::RunProcess(
+      {"tar", "--extract", "--to-stdout", "--file", archive.string()}, std::chrono::seconds(60));
+  ASSERT_TRUE(unpacked.ok()) << unpacked.error().Text();
+  for (const char* const part : {"\nexplain.txt\nexplain.json\ncheck.txt\n", "/train (u1) refused",
+                                 "no locality", "statik", "alignd would not start"}) {
+    EXPECT_NE(unpacked->output.find(part), std::string::npos) << part << unpacked->output;
+  }
 }
 
 // A journal of more than 64 MiB is cut; the list of contents says so.

@@ -93,8 +93,10 @@ TEST_F(FitCommand, FindsTheNodeForTwentyCpus) {
       "    small: Insufficient cpu: 20 requested, 19 of 19 free\n"
       "  1 node (split): refused by kubelet: TopologyAffinityError: Resources cannot be allocated "
       "with Topology locality\n"
-      "    split: Resources cannot be allocated with Topology locality. Requested: app: 20 "
-      "exclusive CPUs. Free: NUMA node 0: 10 of 11 CPUs (1-10); "))
+      "    split:\n"
+      "      requested: app: 20 exclusive CPUs\n"
+      "      free:\n"
+      "        NUMA node 0: 10 of 11 CPUs (1-10)\n"))
       << printed.out;
   EXPECT_TRUE(
       printed.out.ends_with("  placed on large\n"
@@ -243,7 +245,7 @@ TEST_F(FitCommand, WritesDataAndAllNodes) {
   EXPECT_EQ(json["score"], "MostAllocated");
   EXPECT_EQ(json["workloads"][0]["fitting"].size(), 3U);
   EXPECT_EQ(json["workloads"][0]["fitting"][0]["node"], "small");
-  EXPECT_TRUE(FitOn({"--nodes", "@nodes", "-o", "yaml"}).out.starts_with("\"score\": "));
+  EXPECT_TRUE(FitOn({"--nodes", "@nodes", "-o", "yaml"}).out.starts_with("score: "));
 }
 
 TEST_F(FitCommand, ReadsADirectoryForEachNode) {

@@ -51,6 +51,32 @@ TEST(CommandLine, TheVersionNamesProgramAndCommit) {
   EXPECT_EQ(Alignctl({"--version"}).out, VersionOf("alignctl") + "\n");
 }
 
+// With status 1, `bypass status` would say that the bypass is on.
+TEST(CommandLine, ASocketThatIsNoPathIsAWrongCommandLine) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"status"},
+                                                {"pods"},
+                                                {"explain"},
+                                                {"why-not", "a"},
+                                                {"bypass", "status"},
+                                                {"bypass", "on"},
+                                                {"config", "show"},
+                                                {"topology"},
+                                                {"state"},
+                                                {"plan"},
+                                                {"apply"},
+                                                {"watch"},
+                                                {"gather"}}) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"--socket", "control.sock"});
+    const Printed printed = Alignctl(all);
+    EXPECT_EQ(printed.status, 2) << words.front();
+    EXPECT_NE(
+        printed.err.find("--socket: \"control.sock\": not a unix:///path or an absolute path"),
+        std::string::npos)
+        << printed.err;
+  }
+}
+
 TEST(CommandLine, NamesTheUnknownWordAndNamesLikeIt) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"statu"}, "alignctl: unknown command: statu; did you mean status?"},

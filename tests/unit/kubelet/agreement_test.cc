@@ -1,4 +1,6 @@
 // What must agree between the kubelet and alignd.
+#include "kubelet/agreement.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -6,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kubelet/file_view.h"
 #include "kubelet/words.h"
 #include "kubelet_node.h"
 
@@ -26,6 +29,38 @@ class KubeletAgreement : public KubeletNodeTest {
     return at == std::string::npos ? "" : out.substr(at);
   }
 };
+
+// `alignctl gather` reads where the files are from it, above all if alignd does not start.
+TEST_F(KubeletAgreement, TheFlagsAreKnownWithoutTheConfiguration) {
+  WriteAlignd("cpuManagerPolicy: [\n", " --state-dir /data/alignd --kubelet-compatibility 1.36");
+  const FileView files(tree_.root());
+  EXPECT_FALSE(FindAligndSetup(files).ok());
+  const Result<AligndSetup> setup = FindAligndFlags(files);
+  ASSERT_TRUE(setup.ok()) << setup.error().Text();
+  EXPECT_TRUE(setup->has_unit);
+  EXPECT_EQ(setup->config_file, "/etc/alignd/kubelet-config.yaml");
+  EXPECT_EQ(setup->state_dir, "/data/alignd");
+  EXPECT_EQ(setup->device_plugin_dir, "/data/alignd/device-plugins");
+  EXPECT_EQ(setup->compatibility, "1.36");
+}
+
+TEST_F(KubeletAgreement, AnAligndThatDoesNotStartIsNamedAndTheEndpointShown) {
+  WriteKubeadmWithFlag("");
+  WriteAlignd("cpuManagerPolicy: none\n");
+  ASSERT_EQ(Kubelet("attach").status, 0);
+  WriteAlignd("cpuManagerPolicy: [\n");
+  const testing::Printed shown = Kubelet("status");
+  EXPECT_EQ(shown.status, 1);
+  EXPECT_TRUE(shown.out.starts_with("state: attached\nendpoint: " + std::string(kOurs)))
+      << shown.out;
+  EXPECT_TRUE(Has(Problems(), "alignd does not start with its configuration: ")) << shown.out;
+  EXPECT_TRUE(Has(Problems(), "    What to do: ")) << shown.out;
+  EXPECT_EQ(Kubelet("detach").status, 0);
+  const testing::Printed refused = Kubelet("attach");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(Has(refused.err, "refused: alignd does not start with its configuration: "))
+      << refused.err;
+}
 
 TEST_F(KubeletAgreement, AKubeletThatManagesCpusOrMemoryIsNotAttached) {
   for (const auto& [setting, message] : std::vector<std::pair<std::string, std::string>>{

@@ -38,8 +38,8 @@ TEST_F(KubeletAttach, ADryRunIsAlsoForPrograms) {
   EXPECT_EQ(Read("/etc/default/kubelet"), "KUBELET_EXTRA_ARGS=\n");
   const testing::Printed none = Kubelet("detach", {"--dry-run", "-o", "yaml"});
   EXPECT_EQ(none.status, 0) << none.err;
-  EXPECT_TRUE(Has(none.out, "\"changes\": []\n")) << none.out;
-  EXPECT_TRUE(Has(none.out, "\"note\": \"The kubelet was not attached by alignctl")) << none.out;
+  EXPECT_TRUE(Has(none.out, "changes: []\n")) << none.out;
+  EXPECT_TRUE(Has(none.out, "note: \"The kubelet was not attached by alignctl")) << none.out;
   const testing::Printed wrong = Kubelet("attach", {"-o", "json"});
   EXPECT_EQ(wrong.status, 2);
   EXPECT_TRUE(Has(wrong.err, "--dry-run")) << wrong.err;
@@ -479,7 +479,7 @@ TEST_F(KubeletAttach, AProcessWithAnotherEndpointNeedsARestart) {
   EXPECT_EQ(status.status, 0);
   const auto json = nlohmann::json::parse(status.out);
   EXPECT_EQ(json["state"], "attached");
-  EXPECT_EQ(json["process"]["restartNeeded"], false);
+  EXPECT_EQ(json["process"]["restart_needed"], false);
   EXPECT_EQ(json["changed"].size(), 2U);
 }
 

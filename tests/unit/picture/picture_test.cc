@@ -355,6 +355,8 @@ TEST_F(LivePageTest, HasNothingFromElsewhereAndNoInlineCode) {
 TEST_F(LivePageTest, ListsConditionsAndPodsThatAreNotPlaced) {
   v1::GetStatusResponse status = BusyStatus(machine_);
   EXPECT_NE(RenderPage("", status).find("No conditions."), std::string::npos);
+  EXPECT_NE(RenderPage("", v1::GetStatusResponse()).find(R"(class="healthy">healthy</p>)"),
+            std::string::npos);
   for (int i = 0; i < 150; ++i) {
     v1::Condition& condition = *status.add_conditions();
     condition.set_type("UnmanagedContainer");
@@ -366,6 +368,9 @@ TEST_F(LivePageTest, ListsConditionsAndPodsThatAreNotPlaced) {
   pod.set_state("refused");
   pod.set_reason("TopologyAffinityError");
   const std::string page = RenderPage("", status);
+  EXPECT_NE(page.find(R"(class="degraded">degraded: UnmanagedContainer (150), container refused)"),
+            std::string::npos)
+      << page;
   EXPECT_NE(page.find("<td>default/big</td><td>all</td><td>refused</td>"
                       "<td>TopologyAffinityError</td>"),
             std::string::npos);

@@ -7,7 +7,7 @@
 
 #include "alignd/control/v1/control.pb.h"
 
-namespace alignd::cli {
+namespace alignd::control {
 
 // An event, such as CpusetRepaired, is a problem for this time.
 inline constexpr std::chrono::minutes kEventLasts{10};
@@ -16,6 +16,6 @@ inline constexpr std::chrono::minutes kEventLasts{10};
 // condition but UnsupportedAnnotation and UnknownFeatureGate; containers that are refused, that
 // fail, or that wait again after they failed; device plugins that are not registered; assigned
 // devices that do not work.
-std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status);
+std::vector<std::string> ProblemsOf(const v1::GetStatusResponse& status);
 
-}  // namespace alignd::cli
+}  // namespace alignd::control

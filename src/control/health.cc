@@ -1,13 +1,13 @@
-#include "cli/health.h"
+#include "control/health.h"
 
 #include <map>
 #include <string_view>
 
 #include "reconcile/conditions.h"
 
-namespace alignd::cli {
+namespace alignd::control {
 
-std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status) {
+std::vector<std::string> ProblemsOf(const v1::GetStatusResponse& status) {
   std::vector<std::string> problems;
   const auto add = [&problems](const std::string& what, int count) {
     if (count == 1) problems.push_back(what);
@@ -19,7 +19,7 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   };
   const auto lasts = std::chrono::duration_cast<std::chrono::milliseconds>(kEventLasts).count();
   std::map<std::string, int> conditions;
-  for (const control::v1::Condition& condition : status.conditions()) {
+  for (const v1::Condition& condition : status.conditions()) {
     const bool is_over =
         is_event(condition.type()) && status.time_unix_ms() - condition.last_unix_ms() > lasts;
     // The author of a pod could degrade the node; a gate of a newer kubelet is no fault.
@@ -30,7 +30,7 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   }
   for (const auto& [type, count] : conditions) add(type, count);
   std::map<std::string, int> pending;
-  for (const control::v1::PendingPod& pod : status.pending()) {
+  for (const v1::PendingPod& pod : status.pending()) {
     if (pod.state() != "waiting") ++pending["container " + pod.state()];
     // Before alignd was started again, it had a position.
     const bool waits_for_pods = pod.state() == "waiting" && !pod.reason().empty();
@@ -43,7 +43,7 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   for (const auto& [what, count] : pending) add(what, count);
   int missing = 0;
   int unhealthy = 0;
-  for (const control::v1::DeviceResource& resource : status.devices()) {
+  for (const v1::DeviceResource& resource : status.devices()) {
     if (!resource.registered()) ++missing;
     if (resource.registered()) unhealthy += static_cast<int>(resource.unhealthy());
   }
@@ -51,9 +51,9 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   add("device unhealthy", unhealthy);
   if (!status.decisions_not_saved().empty()) add("decisions not saved", 1);
   int broken = 0;
-  for (const control::v1::ContainerAssignment& container : status.containers()) {
-    for (const control::v1::AssignedDevices& assigned : container.devices()) {
-      for (const control::v1::Device& device : assigned.devices()) {
+  for (const v1::ContainerAssignment& container : status.containers()) {
+    for (const v1::AssignedDevices& assigned : container.devices()) {
+      for (const v1::Device& device : assigned.devices()) {
         if (!device.problem().empty()) ++broken;
       }
     }
@@ -62,4 +62,4 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   return problems;
 }
 
-}  // namespace alignd::cli
+}  // namespace alignd::control
