@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,18 @@ struct PodAsk {
   // Whether they are from an annotation, which the author of the pod can change while it runs: if
   // `is_estimate`, the memory request alone is.
   bool is_annotated = false;
+  // App containers of the pod, by name, also those that `pod` lacks. None of them has ended before
+  // another container starts, whatever is known of the roles of others.
+  std::set<std::string> apps = {};
 };
+
+inline std::set<std::string> AppContainers(const Pod& pod) {
+  std::set<std::string> names;
+  for (const Container& container : pod.containers) {
+    if (container.kind == ContainerKind::kApp) names.insert(container.name);
+  }
+  return names;
+}
 
 // The kubelet's request for which the resources are needed.
 struct Question {
