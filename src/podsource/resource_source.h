@@ -24,6 +24,8 @@ struct PodAsk {
   // Every container of the pod's spec, in its order, with everything that it requests. Empty: the
   // source does not know that.
   std::vector<Container> spec = {};
+  // Whether cpu and memory requests of `spec` may have been added since the pod was scheduled.
+  bool may_have_added = false;
   // Whether CPU and memory of `pod` are from CRI: see EstimateContainer.
   bool is_estimate = false;
   // Whether the pod has pod-level resources by its spec or annotation, although `is_estimate`.
