@@ -138,10 +138,11 @@ class AllocationManager final : public InventorySink {
   std::optional<admission::Adoption> Adopt(std::vector<admission::MarkedContainer> containers,
                                            std::set<std::string> absent);
 
-  // What the sandboxes of these pods say, by UID, before the first request is decided. Policies
-  // that the pods' assignments satisfy count again, those of a pod that Move moves back after that.
-  void LearnPolicies(std::map<std::string, PodPolicies> policies,
-                     std::map<std::string, bool> has_pod_level = {});
+  // What sandboxes and marks say, before the first request is decided. Policies that assignments
+  // satisfy count again, those of a pod that Move moves back after that.
+  void LearnPods(std::map<std::string, PodPolicies> policies,
+                 const std::map<std::string, bool>& has_pod_level,
+                 const std::map<ContainerKey, ContainerKind>& roles);
 
   // These CPUs of the machine, and no others, are offline now (cpumanager::SetOffline). Published
   // before the next request is decided. Nothing is written: the files say what is assigned.
@@ -185,10 +186,9 @@ class AllocationManager final : public InventorySink {
   void OnDecision(std::function<void()> observer) { decisions_.OnChange(std::move(observer)); }
   // The pods whose last request was not admitted. Thread-safe.
   const PendingPods& pending_pods() const { return pending_pods_; }
-
-  // As PodNotes, as far as requests since the start have shown the pod. Thread-safe.
+  // As PodNotes, thread-safe. Pod-level resources: only with the gate PodLevelResourceManagers.
   std::set<std::string> InitContainers(const std::string& pod_uid) const;
-  // Noted only with the feature gate PodLevelResourceManagers.
+  std::optional<ContainerKind> RoleOf(const ContainerKey& key) const { return notes_.RoleOf(key); }
   std::optional<bool> HasPodLevelResources(const std::string& pod_uid) const;
   std::optional<bool> AnnotatedPodLevel(const std::string& pod_uid) const;
 
@@ -370,7 +370,7 @@ class AllocationManager final : public InventorySink {
   RefusalExplanations explanations_;
   RebootWait reboot_;
   PodNotes notes_;
-  std::map<std::string, PodPolicies> missed_policies_;            // of LearnPolicies
+  std::map<std::string, PodPolicies> missed_policies_;            // of LearnPods
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
   std::map<std::string, ResizeUnderWay> resizes_;                 // by pod UID
   HeldRequests held_;

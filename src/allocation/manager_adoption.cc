@@ -33,9 +33,11 @@ std::optional<admission::Adoption> AllocationManager::Adopt(
   return adopted.get_future().get();
 }
 
-void AllocationManager::LearnPolicies(std::map<std::string, PodPolicies> policies,
-                                      std::map<std::string, bool> has_pod_level) {
+void AllocationManager::LearnPods(std::map<std::string, PodPolicies> policies,
+                                  const std::map<std::string, bool>& has_pod_level,
+                                  const std::map<ContainerKey, ContainerKind>& roles) {
   notes_.LearnPodLevel(has_pod_level);
+  notes_.LearnRoles(roles);
   queue_->Post([this, policies = std::move(policies)] {
     admission::NodeState next = admission::WithPolicies(node_, ledger_.state(), policies);
     missed_policies_ = policies;

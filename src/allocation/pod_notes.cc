@@ -20,11 +20,28 @@ bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& ot
 }
 
 void PodNotes::KeepRoles(Pod& pod) {
+  const MutexLock lock(mutex_);
   for (Container& container : pod.containers) {
     const ContainerKey key{pod.uid, container.name};
     if (pod.is_complete) roles_.try_emplace(key, container.kind);
     if (const auto known = roles_.find(key); known != roles_.end()) container.kind = known->second;
   }
+}
+
+void PodNotes::LearnRoles(const std::map<ContainerKey, ContainerKind>& roles) {
+  const MutexLock lock(mutex_);
+  roles_.insert(roles.begin(), roles.end());
+  for (const auto& [key, role] : roles) {
+    if (role == ContainerKind::kInit) init_[key.pod_uid].insert(key.container);
+  }
+}
+
+std::optional<ContainerKind> PodNotes::RoleOf(const ContainerKey& key) const {
+  const MutexLock lock(mutex_);
+  if (const auto role = roles_.find(key); role != roles_.end()) return role->second;
+  const auto init = init_.find(key.pod_uid);
+  if (init == init_.end() || !init->second.contains(key.container)) return std::nullopt;
+  return ContainerKind::kInit;
 }
 
 void PodNotes::SawPod(const Pod& pod) {
@@ -106,10 +123,10 @@ void PodNotes::DropReleased(const std::string& pod_uid, const cpumanager::CpuSta
 void PodNotes::Forget(const std::string& pod_uid) {
   for (const ContainerKey& key : AdmittedOf(pod_uid)) admitted_.erase(key);
   with_init_.erase(pod_uid);
+  const MutexLock lock(mutex_);
   const auto of_others = [&](const auto& entry) { return entry.first.pod_uid != pod_uid; };
   const auto first_role = roles_.lower_bound({pod_uid, ""});
   roles_.erase(first_role, std::find_if(first_role, roles_.end(), of_others));
-  const MutexLock lock(mutex_);
   init_.erase(pod_uid);
   keeps_quota_.erase(pod_uid);
   has_pod_level_.erase(pod_uid);
@@ -119,8 +136,8 @@ void PodNotes::Forget(const std::string& pod_uid) {
 void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {
   for (const ContainerKey& key : admitted_) pod_uids.insert(key.pod_uid);
   for (const auto& [uid, pod] : with_init_) pod_uids.insert(uid);
-  for (const auto& [key, role] : roles_) pod_uids.insert(key.pod_uid);
   const MutexLock lock(mutex_);
+  for (const auto& [key, role] : roles_) pod_uids.insert(key.pod_uid);
   for (const auto& [uid, keeps] : keeps_quota_) pod_uids.insert(uid);
   for (const auto& [uid, has] : has_pod_level_) pod_uids.insert(uid);
   for (const auto& [uid, has] : annotated_) pod_uids.insert(uid);

@@ -30,17 +30,20 @@ enum class PodQuota {
 // except for those that say otherwise.
 class PodNotes {
  public:
-  // Gives each container the role that the first request with all containers of its pod has shown.
-  // Roles do not change, but a source that concludes them from sizes may be wrong after a resize,
-  // and a request about one container may not know its role.
-  void KeepRoles(Pod& pod);
+  // Gives each container the role that is known since the start, or that the first request with all
+  // containers of its pod has shown. Roles do not change, but a source that concludes them from
+  // sizes may be wrong after a resize, and a request about one container may not know its role.
+  void KeepRoles(Pod& pod) EXCLUDES(mutex_);
+  // Roles that requests before the start have shown. Before the first request. Thread-safe.
+  void LearnRoles(const std::map<ContainerKey, ContainerKind>& roles) EXCLUDES(mutex_);
+  // nullopt: not known. Thread-safe.
+  std::optional<ContainerKind> RoleOf(const ContainerKey& key) const EXCLUDES(mutex_);
 
   // Keeps the pod if it has init containers.
   void SawPod(const Pod& pod) EXCLUDES(mutex_);
   // The pod as it was requested last, if it has init containers; else null.
   const Pod* WithInit(const std::string& pod_uid) const;
-  // The names of the pod's init containers (not sidecars), as far as requests since the start have
-  // shown them. Thread-safe.
+  // The names of the pod's init containers (not sidecars), as far as they are known. Thread-safe.
   std::set<std::string> InitContainers(const std::string& pod_uid) const EXCLUDES(mutex_);
 
   // Notes whether the pod has pod-level resources and whether it keeps its quota
@@ -74,9 +77,9 @@ class PodNotes {
 
   std::set<ContainerKey> admitted_;
   std::map<std::string, Pod> with_init_;  // by UID
-  std::map<ContainerKey, ContainerKind> roles_;
 
   mutable Mutex mutex_;
+  std::map<ContainerKey, ContainerKind> roles_ GUARDED_BY(mutex_);
   std::map<std::string, std::set<std::string>> init_ GUARDED_BY(mutex_);  // names by UID
   std::map<std::string, bool> keeps_quota_ GUARDED_BY(mutex_);            // by UID
   std::map<std::string, bool> has_pod_level_ GUARDED_BY(mutex_);          // by UID

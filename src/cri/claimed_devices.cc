@@ -107,7 +107,8 @@ Result<Done> RemoveServed(const ClaimQuestion& question, const devicemanager::De
   if (!devices.ok()) return devices.error();
   if (devices->empty()) return Done{};
   if (!ask.spec.empty()) {
-    const Result<std::vector<std::string>> served = ServedByDra(plugins, *devices, ask.spec);
+    const Result<std::vector<std::string>> served =
+        ServedByDra(plugins, *devices, {ask.pod.uid, ask.spec, ask.may_have_added});
     if (!served.ok()) return served.error();
     for (Container& container : ask.pod.containers) RemoveResources(*served, container);
     NoteServed(*served, ask);

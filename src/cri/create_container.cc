@@ -90,6 +90,8 @@ class CreateContainer final : public WaitingCall {
         WithPodLevelSizes(context_, **std::move(known), key_.container);
     if (!sized.ok()) return Refuse(sized.error(), decide);
     podsource::PodAsk ask = *std::move(sized);
+    // The next steps may leave one container of the pod.
+    if (ask.pod.containers.size() > 1) ask.apps = podsource::AppContainers(ask.pod);
     MarkHandler(context_, context_.registry.HandlerOfSandbox(SandboxId()), ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
     if (!added.ok()) return Refuse(added.error().In(ask.source), decide);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,7 +44,8 @@ struct Assigned {
 // The pod's other containers that are assigned CPUs or memory, by name.
 using Others = std::map<std::string, Assigned>;
 
-// A container of the pod whose requests are exactly what it is assigned.
+// A container of the pod, taken for an init container, whose requests are exactly what it is
+// assigned.
 Assigned AssignedTo(const Snapshot& snapshot, const ContainerKey& key) {
   Assigned assigned{{key.container, ContainerKind::kInit, {}}, {}};
   ResourceList& limits = assigned.container.resources.limits;
@@ -85,6 +87,16 @@ Others OthersOf(const Snapshot& snapshot, const ContainerKey& self) {
   return others;
 }
 
+// Moves the app containers that have something to the request.
+void MoveApps(Others& others, podsource::PodAsk& ask) {
+  for (const std::string& name : ask.apps) {
+    auto app = others.extract(name);
+    if (app.empty()) continue;
+    Container& container = ask.pod.containers.emplace_back(std::move(app.mapped().container));
+    container.kind = ContainerKind::kApp;
+  }
+}
+
 // What the container is going to be assigned.
 Share ShareOf(const admission::Node& node, const Pod& pod, const Container& container) {
   Share share;
@@ -114,8 +126,10 @@ bool Exceeds(const Share& share, const LinuxContainerResources& pod) {
 }
 
 // The names of those that must have been init containers, in the order of the header's comment.
+// `not_init`: those that are none.
 std::vector<std::string> Ended(const Others& others, const Share& self,
                                const LinuxContainerResources& pod,
+                               const std::set<std::string>& not_init,
                                const std::vector<reconcile::SandboxContainer>& containers) {
   std::map<std::string, const reconcile::SandboxContainer*> last;  // of each name
   for (const reconcile::SandboxContainer& container : containers) {
@@ -125,6 +139,7 @@ std::vector<std::string> Ended(const Others& others, const Share& self,
   std::vector<std::pair<int64_t, std::string>> ended;  // with the time of their creation
   std::vector<std::string> of_earlier_sandboxes;
   for (const auto& [name, assigned] : others) {
+    if (not_init.contains(name)) continue;
     const auto found = last.find(name);
     if (found == last.end()) {
       of_earlier_sandboxes.push_back(name);
@@ -158,37 +173,47 @@ void AddEndedInitContainers(const HandlerContext& context,
   const Share self = ShareOf(context.node, ask.pod, ask.pod.containers.front());
   if (self.cpus == 0 && self.memory == 0) return done(std::move(ask));
 
+  // A source that knows other containers of the pod knows its own resources, too.
+  const bool may_have_own = PodLevelResourceManagersOn(context.node.config) && ask.apps.empty();
   Others others = OthersOf(*snapshot, key);
+  std::set<std::string> not_init = ask.apps;
+  for (const auto& [name, assigned] : others) {
+    const std::optional<ContainerKind> role = context.allocation.RoleOf({key.pod_uid, name});
+    if (role && *role != ContainerKind::kInit) not_init.insert(name);
+    if (role == ContainerKind::kApp) ask.apps.insert(name);
+  }
+  const bool is_init = ask.pod.containers.front().kind == ContainerKind::kInit ||
+                       context.allocation.RoleOf(key) == ContainerKind::kInit;
+  if (is_init) MoveApps(others, ask);
   if (others.empty()) return done(std::move(ask));
   const LinuxContainerResources& pod = request.sandbox_config().linux().resources();
   if (IsShown(pod) && !Exceeds(Together(self, others), pod)) return done(std::move(ask));
 
-  const bool may_have_own = PodLevelResourceManagersOn(context.node.config);
-  auto add =
-      [ask = std::move(ask), done = std::move(done), others = std::move(others), self, pod,
-       may_have_own](const Result<std::vector<reconcile::SandboxContainer>>& containers) mutable {
-        if (!containers.ok()) {
-          spdlog::warn("pod {}: which of its containers have ended is not known: {}",
-                       NameOf(ask.pod), containers.error().Text());
-          return done(std::move(ask));
-        }
-        std::vector<Container> ended;
-        const std::vector<std::string> names = Ended(others, self, pod, *containers);
-        if (may_have_own && IsShown(pod) && Exceeds(Together(self, others, names), pod)) {
-          // CRI shows the sizes of the pod for such a container, and it is entitled to none.
-          ask.source +=
-              "; with its CPUs and memory, the pod would have more than it is allocated: it "
-              "has resources of its own";
-          ask.pod.pod_level = ask.pod.containers.front().resources;
-          return done(std::move(ask));
-        }
-        for (const std::string& name : names) {
-          ask.source += (ended.empty() ? "; ended init containers: " : ", ") + name;
-          ended.push_back(std::move(others.at(name).container));
-        }
-        ask.pod.containers.insert(ask.pod.containers.begin(), ended.begin(), ended.end());
-        done(std::move(ask));
-      };
+  auto add = [ask = std::move(ask), done = std::move(done), others = std::move(others), self, pod,
+              not_init = std::move(not_init), may_have_own](
+                 const Result<std::vector<reconcile::SandboxContainer>>& containers) mutable {
+    if (!containers.ok()) {
+      spdlog::warn("pod {}: which of its containers have ended is not known: {}", NameOf(ask.pod),
+                   containers.error().Text());
+      return done(std::move(ask));
+    }
+    std::vector<Container> ended;
+    const std::vector<std::string> names = Ended(others, self, pod, not_init, *containers);
+    if (may_have_own && IsShown(pod) && Exceeds(Together(self, others, names), pod)) {
+      // CRI shows the sizes of the pod for such a container, and it is entitled to none.
+      ask.source +=
+          "; with its CPUs and memory, the pod would have more than it is allocated: it "
+          "has resources of its own";
+      ask.pod.pod_level = ask.pod.containers.front().resources;
+      return done(std::move(ask));
+    }
+    for (const std::string& name : names) {
+      ask.source += (ended.empty() ? "; ended init containers: " : ", ") + name;
+      ended.push_back(std::move(others.at(name).container));
+    }
+    ask.pod.containers.insert(ask.pod.containers.begin(), ended.begin(), ended.end());
+    done(std::move(ask));
+  };
   context.runtime.ListSandbox(
       context.registry.SandboxNamed(request.pod_sandbox_id()).value_or(request.pod_sandbox_id()),
       [&events = context.events,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -26,20 +28,84 @@ std::string ResourceAt(const Container& container, size_t index) {
   return MayBeServed(resource) && !amount.IsZero() ? resource : std::string();
 }
 
-// As ResourceAt, of the container that the name of the request says.
-std::string ResourceOf(const std::vector<Container>& spec, std::string_view request) {
-  const auto name = dra::ParseExtendedRequest(request);
-  if (!name || name->container >= spec.size()) return {};
-  return ResourceAt(spec[name->container], name->resource);
-}
-
-// As ResourceOf, for a list that may lack containers and requests.
+// The list may lack containers and requests.
 std::string ResourceOf(const std::vector<Container>& listed, const Container& container,
                        std::string_view request) {
-  const std::string resource = ResourceOf(listed, request);
-  if (!resource.empty() && container.resources.requests.contains(resource)) return resource;
   const auto name = dra::ParseExtendedRequest(request);
-  return name ? ResourceAt(container, name->resource) : std::string();
+  if (!name) return {};
+  if (name->container < listed.size()) {
+    std::string resource = ResourceAt(listed[name->container], name->resource);
+    if (!resource.empty() && container.resources.requests.contains(resource)) return resource;
+  }
+  return ResourceAt(container, name->resource);
+}
+
+using Names = std::set<std::string>;
+
+constexpr char kDelete[] = "delete the pod: what it requests is not what the scheduler has seen";
+
+// Whether a container of the pod has a device of a plugin for it.
+bool HasPluginsDevice(const devicemanager::DeviceState& plugins, const PodSpec& spec,
+                      const std::string& resource) {
+  return std::ranges::any_of(spec.containers, [&](const Container& container) {
+    return plugins.Find({spec.uid, container.name}, resource) != nullptr;
+  });
+}
+
+// The resources that these requests of the container are for, if it was scheduled without `added`;
+// nullopt: it was not.
+std::optional<Names> MeaningOf(const devicemanager::DeviceState& plugins, const PodSpec& spec,
+                               Container container, const Names& requests,
+                               const std::vector<std::string>& added) {
+  for (const std::string& resource : added) {
+    if (container.resources.requests.erase(resource) == 0) return std::nullopt;
+  }
+  Names resources;
+  for (const std::string& request : requests) {
+    const auto name = dra::ParseExtendedRequest(request);
+    std::string resource = ResourceAt(container, name->resource);
+    if (resource.empty()) return std::nullopt;
+    if (spec.may_have_added && HasPluginsDevice(plugins, spec, resource)) return std::nullopt;
+    resources.insert(std::move(resource));
+  }
+  return resources;
+}
+
+// All that these requests of the container of that number can be for.
+std::set<Names> MeaningsOf(const devicemanager::DeviceState& plugins, const PodSpec& spec,
+                           size_t number, const Names& requests) {
+  std::vector<std::vector<std::string>> all_added = {{}};
+  if (spec.may_have_added) {
+    all_added.insert(all_added.end(), {{"cpu"}, {"memory"}, {"cpu", "memory"}});
+  }
+  std::set<Names> meanings;
+  for (const std::vector<std::string>& added : all_added) {
+    if (auto meaning = MeaningOf(plugins, spec, spec.containers[number], requests, added)) {
+      meanings.insert(*std::move(meaning));
+    }
+  }
+  return meanings;
+}
+
+// "a.com/gpu, b.com/nic"
+std::string ListOf(const Names& resources) {
+  std::string list;
+  for (const std::string& resource : resources) list += (list.empty() ? "" : ", ") + resource;
+  return list;
+}
+
+Error NotUnique(const std::string& container, const std::string& request,
+                const std::set<Names>& meanings) {
+  std::string texts;
+  for (const Names& meaning : meanings) {
+    texts += (texts.empty() ? "" : " or its ") + ListOf(meaning);
+  }
+  return {ErrorCode::kUnavailable,
+          "DRA serves extended resources of container " + container + " (" + request +
+              "), and it is not known whether its " + texts +
+              ": its pod was changed after it was scheduled, and a resize that adds a cpu or "
+              "memory request changes which resource that is",
+          kDelete};
 }
 
 }  // namespace
@@ -83,17 +149,27 @@ Result<std::vector<std::string>> RemoveServedByDra(const devicemanager::DeviceSt
 
 Result<std::vector<std::string>> ServedByDra(const devicemanager::DeviceState& plugins,
                                              const std::vector<dra::PreparedDevice>& devices,
-                                             const std::vector<Container>& spec) {
-  std::set<std::string> served;
+                                             const PodSpec& spec) {
+  std::map<size_t, Names> by_container;
   std::string unknown;
   for (const dra::PreparedDevice& device : devices) {
     for (const std::string& request : device.extended_requests) {
-      const std::string resource = ResourceOf(spec, request);
-      if (resource.empty()) unknown = request;
-      if (!resource.empty()) served.insert(resource);
+      const auto name = dra::ParseExtendedRequest(request);
+      const bool is_listed = name && name->container < spec.containers.size();
+      if (!is_listed) unknown = request;
+      if (is_listed) by_container[name->container].insert(request);
     }
   }
-  for (const Container& container : spec) {
+  std::set<std::string> served;
+  for (const auto& [number, requests] : by_container) {
+    const std::set<Names> meanings = MeaningsOf(plugins, spec, number, requests);
+    if (meanings.size() > 1) {
+      return NotUnique(spec.containers[number].name, *requests.begin(), meanings);
+    }
+    if (meanings.empty()) unknown = *requests.begin();
+    if (!meanings.empty()) served.insert(meanings.begin()->begin(), meanings.begin()->end());
+  }
+  for (const Container& container : spec.containers) {
     for (const auto& [resource, amount] : container.resources.limits) {
       const bool is_unserved = !amount.IsZero() && !served.contains(resource);
       if (unknown.empty() || !is_unserved || !plugins.resources.contains(resource)) continue;
@@ -101,7 +177,7 @@ Result<std::vector<std::string>> ServedByDra(const devicemanager::DeviceState& p
                    "the pod has a device of DRA for " + unknown +
                        ", and it is not known whether that is the " + resource + " of container " +
                        container.name + ", of which there is a device plugin, too",
-                   "delete the pod: what it requests is not what the scheduler has seen"};
+                   kDelete};
     }
   }
   return std::vector<std::string>(served.begin(), served.end());

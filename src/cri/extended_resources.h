@@ -31,13 +31,23 @@ Result<std::vector<std::string>> RemoveServedByDra(const devicemanager::DeviceSt
                                                    const std::vector<Container>& listed,
                                                    Container& container);
 
-// The resources that DRA serves of a pod of which the spec is known: all its containers and all
-// that they request. `devices`: all of its claims. The names of the requests are exact. A resource
-// that DRA serves on a node is served for the whole pod. Errors: kUnavailable as above, if a name
-// is that of no extended resource. A resize that adds a cpu or memory request shifts the index.
+// A pod of which all containers are known, and all that they request.
+struct PodSpec {
+  std::string uid;
+  std::vector<Container> containers;
+  // Whether a resize may have added cpu and memory requests: see PodAsk::may_have_added.
+  bool may_have_added = false;
+};
+
+// The resources of the pod that DRA serves. `devices`: all of its claims. A resource that DRA
+// serves on a node is served for the whole pod, and no container of it has a device of a plugin.
+// Added requests shift the index: then the names of each container's requests count if they have
+// one meaning only, whichever requests were added.
+// Errors: kUnavailable as above, if a name is that of no extended resource, or if the names of a
+// container have several meanings.
 Result<std::vector<std::string>> ServedByDra(const devicemanager::DeviceState& plugins,
                                              const std::vector<dra::PreparedDevice>& devices,
-                                             const std::vector<Container>& spec);
+                                             const PodSpec& spec);
 
 void RemoveResources(const std::vector<std::string>& resources, Container& container);
 

@@ -61,9 +61,8 @@ Error NotRestored(const std::string& checkpoint) {
 
 void SetMark(const HandlerContext& context, const ContainerKey& key,
              runtime::v1::ContainerConfig& config) {
-  const bool is_init = context.allocation.InitContainers(key.pod_uid).contains(key.container);
   const admission::AssignmentMark mark =
-      admission::MarkOf(context.allocation.snapshot()->state, key, is_init);
+      admission::MarkOf(context.allocation.snapshot()->state, key, context.allocation.RoleOf(key));
   RemoveMark(config);
   if (mark.IsEmpty()) return;
   const std::string id = NewMarkId();

@@ -8,6 +8,23 @@
 #include "podsource/cri_sizes.h"
 
 namespace alignd::podsource {
+namespace {
+
+// A resize adds no request to a pod whose containers all have cpu and memory requests: those of a
+// Guaranteed pod, if it is not that by resources of its own. A BestEffort pod stays without any.
+bool MayHaveAdded(const ApiPod& known) {
+  return known.may_be_resized &&
+         (QosOf(known.pod) == QosClass::kBurstable || HasPodLevelResources(known.pod));
+}
+
+void AddSpec(const ApiPod& known, PodAsk& ask) {
+  ask.knows_dra = known.shows_extended_claim;
+  if (ask.knows_dra) return;
+  ask.spec = known.pod.containers;
+  ask.may_have_added = MayHaveAdded(known);
+}
+
+}  // namespace
 
 Result<std::optional<PodAsk>> CompareWithCri(const ApiPod& known, const Question& question,
                                              bool claims_add_sizes) {
@@ -47,8 +64,8 @@ Result<std::optional<PodAsk>> CompareWithCri(const ApiPod& known, const Question
       if (!same.ok()) return same.error();
     }
   }
-  PodAsk ask{.pod = std::move(pod), .source = author, .knows_dra = known.shows_extended_claim};
-  if (!ask.knows_dra) ask.spec = ask.pod.containers;
+  PodAsk ask{.pod = std::move(pod), .source = author};
+  AddSpec(known, ask);
   return std::optional(std::move(ask));
 }
 
@@ -58,8 +75,7 @@ Result<std::optional<PodAsk>> WithSizesOfCri(const ApiPod& known, const Question
   std::optional<PodAsk> ask = SizesOfCri(known.pod, question, claims_add_sizes);
   if (!ask) return ask;
   ask->source = std::string(kPodsApi) + ", cpu and memory from CRI (" + why.message + ")";
-  ask->knows_dra = known.shows_extended_claim;
-  if (!ask->knows_dra) ask->spec = known.pod.containers;
+  AddSpec(known, *ask);
   return ask;
 }
 

@@ -120,6 +120,7 @@ std::optional<PodAsk> SizesOfCri(const Pod& stated, const Question& question,
   pod.is_complete = false;
   pod.pod_level = stated.pod_level;
   ask.states_pod_level = HasPodLevelResources(stated);
+  ask.apps = AppContainers(stated);
   pod.priority = stated.priority;
   if (!pod.stated_qos) pod.stated_qos = QosOf(stated);
   Container& container = pod.containers.emplace_back(*listed);

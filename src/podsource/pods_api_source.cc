@@ -245,7 +245,8 @@ class PodsApiSource::Client {
                    std::string(kSource) + ": requested pod " + uid + ", got pod " + pod->uid,
                    "check that --pods-api-endpoint is the kubelet's socket"};
     }
-    ApiPod known{*std::move(pod), EphemeralContainers(bytes), ShowsExtendedClaim(bytes)};
+    ApiPod known{*std::move(pod), EphemeralContainers(bytes), ShowsExtendedClaim(bytes),
+                 MayBeResized(bytes)};
     Cache(known);
     return known;
   }

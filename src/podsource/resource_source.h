@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct PodAsk {
   // Every container of the pod's spec, in its order, with everything that it requests. Empty: the
   // source does not know that.
   std::vector<Container> spec = {};
+  // Whether cpu and memory requests of `spec` may have been added since the pod was scheduled.
+  bool may_have_added = false;
   // Whether CPU and memory of `pod` are from CRI: see EstimateContainer.
   bool is_estimate = false;
   // Whether the pod has pod-level resources by its spec or annotation, although `is_estimate`.
@@ -30,7 +33,18 @@ struct PodAsk {
   // Whether they are from an annotation, which the author of the pod can change while it runs: if
   // `is_estimate`, the memory request alone is.
   bool is_annotated = false;
+  // App containers of the pod, by name, also those that `pod` lacks. None of them has ended before
+  // another container starts, whatever is known of the roles of others.
+  std::set<std::string> apps = {};
 };
+
+inline std::set<std::string> AppContainers(const Pod& pod) {
+  std::set<std::string> names;
+  for (const Container& container : pod.containers) {
+    if (container.kind == ContainerKind::kApp) names.insert(container.name);
+  }
+  return names;
+}
 
 // The kubelet's request for which the resources are needed.
 struct Question {

@@ -67,6 +67,11 @@ bool ShowsExtendedClaim(std::string_view bytes) {
   return Decode(bytes, pod) && pod.status().has_extended_resource_claim_status();
 }
 
+bool MayBeResized(std::string_view bytes) {
+  v1::Pod pod;
+  return !Decode(bytes, pod) || pod.metadata().generation() != 1;
+}
+
 Result<Pod> ParseV1Pod(std::string_view bytes) {
   v1::Pod pod;
   if (!Decode(bytes, pod)) {

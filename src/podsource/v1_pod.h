@@ -26,4 +26,10 @@ std::vector<std::string> EphemeralContainers(std::string_view bytes);
 // generateAPIPodStatus.
 bool ShowsExtendedClaim(std::string_view bytes);
 
+// Whether the pod may have other requests than it was scheduled with: a resize and other changes of
+// the spec increment metadata.generation, which begins with 1. True for bytes that are no pod, and
+// for a pod without a generation.
+// Source: kubernetes pkg/registry/core/pod/strategy.go, PrepareForCreate and PrepareForUpdate.
+bool MayBeResized(std::string_view bytes);
+
 }  // namespace alignd::podsource

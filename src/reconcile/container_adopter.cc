@@ -92,7 +92,7 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
     }
     // What a pod is assigned as a whole stays with it when an init container has ended.
     const bool is_part = !mark->whole.IsEmpty() && PodLevelResourceManagersOn(node_.config);
-    const bool is_over = mark->is_init && !is_part;
+    const bool is_over = (mark->IsInit() && !is_part) || !marked.has_sandbox;
     if (!marked.runs && (is_over || !adopts_ended)) continue;
     const bool is_incomplete = admission::IsIncomplete(node_, snapshot->state, marked.key, *mark);
     // What the mark of one that runs says is compared with the state.

@@ -50,14 +50,15 @@ struct RuntimeListing {
     CpuSet assumed{};
   };
   // A container with the mark of an assignment. Of each pod and name the one that runs, else the
-  // newest; those that have ended only in a sandbox that runs.
+  // newest in a sandbox that runs, else the newest.
   struct Marked {
     std::string id;
     ContainerKey key;
-    std::string pod;      // namespace/name
-    bool runs = true;     // or was created; false: it has ended
-    std::string mark;     // as in checkpoint/mark_annotation.h
-    std::string mark_id;  // the label; empty: none
+    std::string pod;          // namespace/name
+    bool runs = true;         // or was created; false: it has ended
+    bool has_sandbox = true;  // its sandbox runs
+    std::string mark;         // as in checkpoint/mark_annotation.h
+    std::string mark_id;      // the label; empty: none
   };
   std::vector<Sandbox> sandboxes;
   std::vector<Container> containers;

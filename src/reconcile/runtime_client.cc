@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "alignd/checkpoint/mark_annotation.h"
@@ -43,18 +44,13 @@ std::string ValueOf(const Entries& entries, const std::string& key) {
   return entry == entries.end() ? std::string() : entry->second;
 }
 
-// The container of each key that may run or start again: one that has not ended, else the newest.
+// One container of each key, as RuntimeListing::Marked says.
 class MarkedContainers {
  public:
   void Add(const v1::Container& container, RuntimeListing::Marked marked) {
-    Candidate candidate{marked.runs, container.created_at(), std::move(marked)};
+    Candidate candidate{container.created_at(), std::move(marked)};
     const auto [place, is_new] = newest_.try_emplace(candidate.marked.key, candidate);
-    Candidate& known = place->second;
-    if (is_new || std::pair(candidate.runs, candidate.created_at) <=
-                      std::pair(known.runs, known.created_at)) {
-      return;
-    }
-    known = std::move(candidate);
+    if (!is_new && candidate.Rank() > place->second.Rank()) place->second = std::move(candidate);
   }
   std::vector<RuntimeListing::Marked> Take() {
     std::vector<RuntimeListing::Marked> all;
@@ -66,9 +62,12 @@ class MarkedContainers {
 
  private:
   struct Candidate {
-    bool runs = false;
     int64_t created_at = 0;
     RuntimeListing::Marked marked;
+
+    std::tuple<bool, bool, int64_t> Rank() const {
+      return {marked.runs, marked.has_sandbox, created_at};
+    }
   };
   std::map<ContainerKey, Candidate> newest_;
 };
@@ -96,9 +95,9 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
     const RuntimeListing::Sandbox& sandbox = found->second;
     const ContainerKey key{sandbox.pod_uid, Escaped(container.metadata().name())};
     const bool can_run = CanRun(container.state());
-    if (can_run || (container.state() == v1::CONTAINER_EXITED && sandbox.ready)) {
+    if (can_run || container.state() == v1::CONTAINER_EXITED) {
       const std::string pod = sandbox.name.empty() ? "" : sandbox.name_space + "/" + sandbox.name;
-      marked.Add(container, {container.id(), key, pod, can_run,
+      marked.Add(container, {container.id(), key, pod, can_run, sandbox.ready,
                              ValueOf(container.annotations(), checkpoint::kMarkAnnotation),
                              ValueOf(container.labels(), checkpoint::kMarkLabel)});
     }

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "alignd/checkpoint/mark_annotation.h"
+
 namespace alignd::reconcile {
 
 namespace {
@@ -63,6 +65,16 @@ std::map<std::string, bool> PodLevelIn(const RuntimeListing& listing) {
     if (!named.contains(container.key.container)) pods.erase(pod);
   }
   return pods;
+}
+
+// The roles that marks say. A mark that cannot be read is reported by the adopter.
+std::map<ContainerKey, ContainerKind> RolesIn(const RuntimeListing& listing) {
+  std::map<ContainerKey, ContainerKind> roles;
+  for (const RuntimeListing::Marked& marked : listing.marked) {
+    const auto mark = checkpoint::ParseMark(marked.key, marked.mark_id, marked.mark);
+    if (mark.ok() && mark->role) roles[marked.key] = *mark->role;
+  }
+  return roles;
 }
 
 }  // namespace
@@ -270,7 +282,9 @@ void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
     return;
   }
   conditions_.RuntimeAnswered();
-  if (!recovered_) allocation_.LearnPolicies(PoliciesIn(*listing), PodLevelIn(*listing));
+  if (!recovered_) {
+    allocation_.LearnPods(PoliciesIn(*listing), PodLevelIn(*listing), RolesIn(*listing));
+  }
   const std::set<std::string> known = allocation_.KnownPods();
   const std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   for (const std::string& uid : gone) releaser_.Release(uid);

@@ -1,6 +1,6 @@
 # CPUs and memory beside devices that DRA has allocated. The devices are PCI serial ports, one on each
 # NUMA node. containerd 1.6 ignores CDI names, so that the container does not get the device itself.
-# shellcheck shell=bash disable=SC2086,SC2154  # variables of node.sh
+# shellcheck shell=bash disable=SC2034,SC2086,SC2154  # variables of node.sh
 
 # port_on NUMA-NODE: the device node of the port there.
 port_on() {
@@ -33,14 +33,25 @@ for numa in 0 1; do
   sed -i "s|^    image:|    cdiDevices: [example.com/port=on-node-$numa]\n&|" $node/claims-$numa.yaml
 done
 
-for policy in best-effort restricted single-numa-node; do
+# starts_both TOPOLOGY-POLICY SCOPE WHAT CLAIMS-1 CLAIMS-0: starts the pods under a new alignd. The pods
+# are to have these CPUs and NUMA nodes ("1-2; 0").
+starts_both() {
+  scope=$2
   kill_alignd
-  start_alignd $policy --cdi-spec-dirs $node/cdi --kubelet-dir $node/kubelet
+  start_alignd "$1" --cdi-spec-dirs $node/cdi --kubelet-dir $node/kubelet
   starts claims-1 claims-0
-  expect "$policy: claims-1 has CPUs and memory of its device's NUMA node" "14-15; 1" \
-    "$(cpus_of claims-1); $(mems_of claims-1)"
-  expect "$policy: claims-0 has CPUs and memory of its device's NUMA node" "1-2; 0" \
-    "$(cpus_of claims-0); $(mems_of claims-0)"
+  expect "$1, scope $2: claims-1 $3" "$4" "$(cpus_of claims-1); $(mems_of claims-1)"
+  expect "$1, scope $2: claims-0 $3" "$5" "$(cpus_of claims-0); $(mems_of claims-0)"
+}
+
+# Under this policy nothing is aligned, as under a kubelet's.
+starts_both none pod "has the first free CPUs and memory" "1-2; 0" "3-4; 0"
+remove claims-0 claims-1
+# An emulated machine is slow: each policy once, and the strictest one with both scopes.
+for policy in best-effort:container best-attainable:pod restricted:container \
+  single-numa-node:container single-numa-node:pod; do
+  starts_both "${policy%:*}" "${policy#*:}" "has CPUs and memory of its device's NUMA node" \
+    "14-15; 1" "1-2; 0"
   remove claims-0 claims-1
 done
 expect_part "alignctl explain names the device and its NUMA node" \

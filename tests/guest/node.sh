@@ -11,6 +11,7 @@ gpus=(
   GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841:numa=1
 )
 kubelet_options=() # more of alignsim's
+scope=pod          # topologyManagerScope
 declare -A group
 
 # shellcheck source=tests/support/tap.sh
@@ -49,7 +50,7 @@ kind: KubeletConfiguration
 cpuManagerPolicy: static
 memoryManagerPolicy: Static
 topologyManagerPolicy: $1
-topologyManagerScope: pod
+topologyManagerScope: $scope
 # 200m in total, rounded up to 1 CPU: CPU 0 is reserved for the system.
 kubeReserved: {cpu: 100m, memory: 100Mi}
 systemReserved: {cpu: 100m}

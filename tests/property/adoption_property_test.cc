@@ -29,8 +29,7 @@ class MarkedNode {
       admitted_[pod.uid] = pod;
       for (const Container& container : pod.containers) {
         const ContainerKey key{pod.uid, container.name};
-        const AssignmentMark mark =
-            MarkOf(crowded_.state, key, container.kind == ContainerKind::kInit);
+        const AssignmentMark mark = MarkOf(crowded_.state, key, container.kind);
         if (!mark.IsEmpty()) marks_[key] = checkpoint::FormatMark(key, "id", mark);
       }
     }
@@ -186,7 +185,7 @@ TEST(AdoptionProperty, FilesOfAnotherHistoryTakeNoMemoryAndNoDevices) {
         EXPECT_EQ(now->devices, devices);
       }
       const auto* const memory = adoption.next.memory.Find(container.key);
-      if (container.mark.memory.empty() || container.mark.is_init) continue;
+      if (container.mark.memory.empty() || container.mark.IsInit()) continue;
       ASSERT_NE(memory, nullptr) << container.key.pod_uid;
       EXPECT_EQ(*memory, container.mark.memory);
     }

@@ -271,7 +271,7 @@ std::vector<MarkedContainer> RunningContainers(const NodeState& state, Random& r
     for (const std::string& name : names) {
       if (is_whole && --remaining > 0 && random.OnceIn(2)) continue;  // the last one stays at least
       const ContainerKey key{uid, name};
-      const AssignmentMark mark = MarkOf(state, key, /*is_init=*/false);
+      const AssignmentMark mark = MarkOf(state, key);
       if (mark.IsEmpty()) continue;
       const std::string text = checkpoint::FormatMark(key, "id", mark);
       MarkedContainer container{.id = uid + name,

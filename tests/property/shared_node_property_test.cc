@@ -304,10 +304,8 @@ class SharedNodeProperty : public testing::Test {
       for (const auto& [name, one] : pod) {
         const ContainerKey key{uid, name};
         memorymanager::ReleaseContainer(key, reloaded.memory);
-        running.push_back({.id = uid + name,
-                           .key = key,
-                           .pod = uid,
-                           .mark = MarkOf(state_, key, one.kind == ContainerKind::kInit)});
+        running.push_back(
+            {.id = uid + name, .key = key, .pod = uid, .mark = MarkOf(state_, key, one.kind)});
       }
     }
     const Adoption adoption = Adopt(*node_, reloaded, {}, running);

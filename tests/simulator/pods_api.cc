@@ -33,6 +33,7 @@ void SetResources(const Resources& resources, k8s::ResourceRequirements& message
 std::string ToV1Pod(const Pod& pod) {
   k8s::Pod message;
   message.mutable_metadata()->set_uid(pod.uid);
+  message.mutable_metadata()->set_generation(1);
   message.mutable_metadata()->set_name(pod.name);
   message.mutable_metadata()->set_namespace_(pod.name_space);
   for (const Container& container : pod.containers) {
@@ -119,6 +120,13 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
     pod.mutable_spec()->add_ephemeral_containers()->mutable_common()->set_name(container);
     pods_[uid] = pod.SerializeAsString();
   }
+  void SetGeneration(const std::string& uid, int64_t generation) {
+    const MutexLock lock(mutex_);
+    k8s::Pod pod;
+    pod.ParseFromString(pods_[uid]);
+    pod.mutable_metadata()->set_generation(generation);
+    pods_[uid] = pod.SerializeAsString();
+  }
   void SetFailure(grpc::Status status) {
     const MutexLock lock(mutex_);
     failure_ = std::move(status);
@@ -176,6 +184,9 @@ void PodsApi::AddExtendedClaim(const std::string& uid, const std::string& contai
 }
 void PodsApi::AddEphemeral(const std::string& uid, const std::string& container) {
   service_->AddEphemeral(uid, container);
+}
+void PodsApi::SetGeneration(const std::string& uid, int64_t generation) {
+  service_->SetGeneration(uid, generation);
 }
 void PodsApi::SetManner(Manner manner) { service_->SetManner(manner); }
 void PodsApi::SetFailure(grpc::Status status) { service_->SetFailure(std::move(status)); }

@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/status.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ class PodsApi {
   // status of the API server's pod, which SetPod has set.
   void AddExtendedClaim(const std::string& uid, const std::string& container,
                         const std::string& resource);
+  // Changes metadata.generation, which is 1 in what SetPod said, as a resize does.
+  void SetGeneration(const std::string& uid, int64_t generation);
   // The pod's ephemeral container (`kubectl debug`), added to what SetPod said.
   void AddEphemeral(const std::string& uid, const std::string& container);
   // Lets every call fail from now on, or work again if `status` is OK.

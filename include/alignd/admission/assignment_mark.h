@@ -45,14 +45,15 @@ struct AssignmentMark {
   std::vector<memorymanager::Block> memory;
   std::map<std::string, devicemanager::DevicesPerNuma> devices;  // by resource
   WholePodMark whole = {};
-  // An init container, no sidecar: what it had is free when it has ended, unless its pod has it as
-  // a whole.
-  bool is_init = false;
+  // nullopt: CRI alone has shown the container.
+  std::optional<ContainerKind> role = {};
   // CpuState::shares: the container is of the shared pool and stays on one NUMA node.
   std::optional<cpumanager::NodeShare> share = {};
 
   // The CPUs that a resize keeps.
   const CpuSet& Original() const { return original.empty() ? cpus : original; }
+  // What such a container had is free when it has ended, unless its pod has it as a whole.
+  bool IsInit() const { return role == ContainerKind::kInit; }
   // Whether it says nothing: the container needs no mark.
   bool IsEmpty() const { return cpus.empty() && memory.empty() && devices.empty() && !share; }
 
@@ -60,6 +61,7 @@ struct AssignmentMark {
 };
 
 // The mark of a container that is created with what this state has for it.
-AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key, bool is_init);
+AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key,
+                      std::optional<ContainerKind> role = {});
 
 }  // namespace alignd::admission

@@ -53,9 +53,10 @@ WholePodMark WholeOf(const NodeState& state, const std::string& pod_uid) {
 
 }  // namespace
 
-AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key, bool is_init) {
+AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key,
+                      std::optional<ContainerKind> role) {
   AssignmentMark mark;
-  mark.is_init = is_init;
+  mark.role = role;
   if (const auto share = state.cpu.shares.find(key); share != state.cpu.shares.end()) {
     mark.share = share->second;
   }

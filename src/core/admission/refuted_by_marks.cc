@@ -159,7 +159,7 @@ std::vector<ContainerKey> MakeWay(const Node& node, const Running& running,
                     : memorymanager::AdoptContainer(container.key, blocks, next))
               .ok()) {
     const std::optional<ContainerKey> yields =
-        mark.is_init ? std::nullopt : FirstThatYields(running, container.key, blocks, next);
+        mark.IsInit() ? std::nullopt : FirstThatYields(running, container.key, blocks, next);
     if (!yields) return {};
     DropMemory(*yields, next);
     yielding.push_back(*yields);
@@ -249,7 +249,7 @@ std::vector<AdoptionNote> DropRefutedMemory(const Node& node,
   const Running running = RunningIn(containers);
   for (const auto& [key, namesakes] : running) {
     const bool is_refuted = std::ranges::all_of(namesakes, [&](const auto* one) {
-      return Differs(MemoryOf(node, state, *one), one->mark.is_init);
+      return Differs(MemoryOf(node, state, *one), one->mark.IsInit());
     });
     if (!is_refuted) continue;
     const MemoryPair pair = MemoryOf(node, state, *namesakes.front());

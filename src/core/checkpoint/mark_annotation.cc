@@ -20,7 +20,8 @@ using memorymanager::Block;
 
 constexpr int64_t kVersion = 1;
 constexpr char kInit[] = "init";
-constexpr char kSidecar[] = "sidecar";  // only with a share
+constexpr char kSidecar[] = "sidecar";
+constexpr char kApp[] = "app";
 // More than a mark with the longest ids of some thousand devices.
 constexpr size_t kMaxMarkBytes = size_t{16} * 1024 * 1024;
 // More than any machine has.
@@ -31,7 +32,7 @@ struct MarkDocument {
   std::string pod_uid;
   std::string container;
   std::string id;
-  std::string role;  // kInit, kSidecar, or empty
+  std::string role;  // empty: not known
   std::string cpus;
   std::string original_cpus;
   GoSlice<BlockDocument> memory = {{}};
@@ -65,6 +66,29 @@ struct MarkDocument {
     visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
   }
 };
+
+std::string RoleText(const AssignmentMark& mark) {
+  const bool has_other = mark.share && mark.share->kind != ContainerKind::kApp;
+  const std::optional<ContainerKind> role = has_other ? std::optional(mark.share->kind) : mark.role;
+  if (!role) return {};
+  switch (*role) {
+    case ContainerKind::kInit:
+      return kInit;
+    case ContainerKind::kSidecar:
+      return kSidecar;
+    case ContainerKind::kApp:
+      return kApp;
+  }
+  return {};
+}
+
+// nullopt also for a role of another version: it is no fault.
+std::optional<ContainerKind> RoleOf(std::string_view text) {
+  if (text == kInit) return ContainerKind::kInit;
+  if (text == kSidecar) return ContainerKind::kSidecar;
+  if (text == kApp) return ContainerKind::kApp;
+  return std::nullopt;
+}
 
 // Over the text without its checksum, so that it depends only on the mark's content.
 uint64_t ChecksumOf(MarkDocument document) {
@@ -179,15 +203,14 @@ Result<Done> ReadShare(const MarkDocument& document, AssignmentMark& mark) {
       millis > kMaxSharedMillis || !mark.cpus.empty()) {
     return CorruptMark("what it shares of a NUMA node is not valid");
   }
-  const ContainerKind kind = document.role == kInit      ? ContainerKind::kInit
-                             : document.role == kSidecar ? ContainerKind::kSidecar
-                                                         : ContainerKind::kApp;
+  const ContainerKind kind = mark.role.value_or(ContainerKind::kApp);
   mark.share = cpumanager::NodeShare{static_cast<int>(id), millis, kind};
   return Done{};
 }
 
 Result<AssignmentMark> ToMark(const MarkDocument& document) {
   AssignmentMark mark;
+  mark.role = RoleOf(document.role);
   for (const auto& [list, cpus] : {std::pair(&document.cpus, &mark.cpus),
                                    std::pair(&document.original_cpus, &mark.original)}) {
     if (const Result<Done> read = ReadCpus(*list, *cpus); !read.ok()) return read.error();
@@ -198,7 +221,6 @@ Result<AssignmentMark> ToMark(const MarkDocument& document) {
   if (const Result<Done> read = ReadWhole(document, mark); !read.ok()) return read.error();
   if (const Result<Done> read = ReadDevices(document, mark); !read.ok()) return read.error();
   if (const Result<Done> read = ReadShare(document, mark); !read.ok()) return read.error();
-  mark.is_init = document.role == kInit;
   if (mark.IsEmpty()) return CorruptMark("it has no assignment");
   return mark;
 }
@@ -211,12 +233,8 @@ std::string FormatMark(const ContainerKey& key, std::string_view id, const Assig
   document.pod_uid = key.pod_uid;
   document.container = key.container;
   document.id = id;
-  if (mark.is_init) document.role = kInit;
-  if (mark.share) {
-    (*document.shared_millis)[mark.share->numa_id] = mark.share->millis;
-    if (mark.share->kind == ContainerKind::kInit) document.role = kInit;
-    if (mark.share->kind == ContainerKind::kSidecar) document.role = kSidecar;
-  }
+  document.role = RoleText(mark);
+  if (mark.share) (*document.shared_millis)[mark.share->numa_id] = mark.share->millis;
   document.cpus = mark.cpus.ToString();
   document.original_cpus = mark.original.ToString();
   document.memory = ToDocuments(mark.memory);

@@ -114,7 +114,7 @@ std::optional<Error> UnknownFeatureGates(const KubeletConfig& config) {
   for (const auto& [gate, on] : config.unknown_feature_gates) {
     if (shown++ == kMaxShown) break;
     const std::string nearest = NearestGate(gate);
-    names += (names.empty() ? "" : ", ") + gate +
+    names += (names.empty() ? "" : ", ") + (gate.empty() ? "\"\"" : gate) +
              (nearest.empty() ? "" : " (did you mean " + nearest + "?)");
   }
   if (config.unknown_feature_gates.size() > kMaxShown) {

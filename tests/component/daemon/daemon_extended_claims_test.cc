@@ -144,6 +144,48 @@ TEST_F(DaemonExtendedClaims, RequestOfNoResourceIsRefusedBesideAPlugin) {
   EXPECT_FALSE(IsDecided("p")) << State();
 }
 
+// Requests sorted by name: memory, nvidia.com/gpu, z.com/nic. With a cpu request, each is one
+// later.
+TEST_F(DaemonExtendedClaims, AddedRequestNeverGivesAContainerAnotherDevice) {
+  Start(Policy("restricted"));
+  StartGpus();
+  const std::map<std::string, std::string> before = {
+      {"memory", "100Mi"}, {kGpu, "1"}, {"z.com/nic", "1"}};
+  // Its pod stays Burstable.
+  Container after = App("app", before);
+  after.resources.requests["cpu"] = *Quantity::Parse("1500m");
+  PrepareExtended("p", "1", 2);
+  ShowPod(MakePod("p", {App("app", before)}));
+  const v1::PodSandboxConfig pod = BurstablePod("p");
+  const std::string sandbox = Run(pod);
+  const auto sized = [](int millis) {
+    v1::ContainerConfig container = podsource::Kubelet(millis, 0, 100 * podsource::kMi);
+    container.add_cdi_devices()->set_name("example.com/gpu=1");
+    return container;
+  };
+  EXPECT_EQ(DevicesOf(sandbox, pod, sized(0)), 1);
+  EXPECT_EQ(SourceOf("pod-p"), "kubelet's Pods API, DRA serves z.com/nic");
+
+  // The container has its device of the plugin, and so the claim is for the other resource.
+  ShowPod(MakePod("p", {after}));
+  api_->SetGeneration("p", 2);
+  StopDaemon();
+  StartDaemon(Policy("restricted"));
+  EXPECT_EQ(DevicesOf(sandbox, pod, Again(sized(1500))), 1);
+
+  // Of a pod that has nothing, it is not known.
+  PrepareExtended("new", "1", 2);
+  ShowPod(MakePod("new", {after}));
+  api_->SetGeneration("new", 2);
+  const v1::PodSandboxConfig other = BurstablePod("new");
+  const std::string refused = CreateIn(Run(other), other, sized(1500));
+  EXPECT_NE(refused.find("DRA serves extended resources of container app (container-0-request-2), "
+                         "and it is not known whether its nvidia.com/gpu or its z.com/nic"),
+            std::string::npos)
+      << refused;
+  EXPECT_FALSE(IsDecided("new")) << State();
+}
+
 // Such a kubelet does not write dra_manager_state in this form.
 TEST_F(DaemonExtendedClaims, UnreadableClaimsRefuseNoContainerOfAPluginAlone) {
   Start(Policy("none"));

@@ -52,10 +52,8 @@ class AdoptionTest : public testing::Test {
   // As it runs: with its mark, and on the CPUs that it is assigned.
   MarkedContainer Running(const std::string& uid) const {
     const ContainerKey key{uid, "app"};
-    MarkedContainer container{.id = "id-" + uid,
-                              .key = key,
-                              .pod = "default/" + uid,
-                              .mark = MarkOf(state_, key, /*is_init=*/false)};
+    MarkedContainer container{
+        .id = "id-" + uid, .key = key, .pod = "default/" + uid, .mark = MarkOf(state_, key)};
     container.record = container.cgroup = container.mark.cpus;
     return container;
   }

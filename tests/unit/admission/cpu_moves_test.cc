@@ -103,7 +103,7 @@ TEST_F(CpuMovesTest, AContainerThatIsCreatedMeanwhileIsMarkedWithTheCpusThatItRu
                                    {MoveStep::kGo, "2-3,6"},
                                    {MoveStep::kReturn, "1-3"}}) {
     Step(step);
-    const AssignmentMark mark = MarkOf(state, key, /*is_init=*/false);
+    const AssignmentMark mark = MarkOf(state, key);
     EXPECT_EQ(mark.cpus.ToString(), cpus);
     EXPECT_EQ(mark.Original(), mark.cpus);
   }

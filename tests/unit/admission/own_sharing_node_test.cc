@@ -173,7 +173,7 @@ TEST_F(OwnSharingNode, IsAdoptedFromItsMarkAndNotResized) {
   ASSERT_EQ(Place(none_, Mixed("a", "2")), "app of NUMA node 1 (2000m), log 4");
   const ContainerKey key{"a", "app"};
   const MarkedContainer running{
-      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};
+      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key)};
   NodeState restarted = state_;
   restarted.cpu.shares.clear();
   KubeletConfig config = ConfigWith({});

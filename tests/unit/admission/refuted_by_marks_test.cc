@@ -171,7 +171,7 @@ TEST_F(RefutedByMarks, MemoryThatNoMarkContradictsStays) {
 TEST_F(RefutedByMarks, AnInitContainerMayHaveAPartOfItsMemory) {
   HasMemory("a", 1, 5);
   MarkedContainer init = WithMemory("a", 1, 6);
-  init.mark.is_init = true;
+  init.mark.role = ContainerKind::kInit;
   EXPECT_EQ(Refuted({init}), Texts());
   EXPECT_EQ(MemoryNow("a"), "1: 5");
   init.mark.memory = Memory(0, 6);
@@ -182,7 +182,7 @@ TEST_F(RefutedByMarks, AnInitContainerMayHaveAPartOfItsMemory) {
   EXPECT_EQ(MemoryNow("a"), "1: 4");
   state_.memory.assignments["b"]["app"] = {};
   MarkedContainer used = WithMemory("b", 0, 1);
-  used.mark.is_init = true;
+  used.mark.role = ContainerKind::kInit;
   EXPECT_EQ(Refuted({WithMemory("a", 1, 5), used}), Texts());
 }
 

@@ -325,7 +325,7 @@ TEST_F(SharedMemory, IsRebuiltFromTheMark) {
   const ContainerKey key{"a", "app"};
   const Adoption adoption =
       Adopt(none_, NodeState::Initial(none_), {},
-            {{.id = "c", .key = key, .pod = "a", .mark = MarkOf(state_, key, false)}});
+            {{.id = "c", .key = key, .pod = "a", .mark = MarkOf(state_, key)}});
   EXPECT_EQ(adoption.next.memory, state_.memory);
   EXPECT_EQ(adoption.next.cpu.shares, state_.cpu.shares);
 }

@@ -297,7 +297,7 @@ TEST_F(SharedNode, IsAdoptedFromItsMark) {
   ASSERT_EQ(Place(none_, Sharing("a", "1500m")), "4-7");
   const ContainerKey key{"a", "app"};
   const MarkedContainer running{
-      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};
+      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key)};
   const NodeState empty = NodeState::Initial(none_);
   EXPECT_TRUE(IsIncomplete(none_, empty, key, running.mark));
   EXPECT_FALSE(IsIncomplete(none_, state_, key, running.mark));
@@ -329,8 +329,7 @@ TEST_F(SharedNode, IsAdoptedFromItsMark) {
 TEST_F(SharedNode, IsWhereItsMarkSays) {
   ASSERT_EQ(Place(none_, Sharing("a", "2500m")), "4-7");
   const ContainerKey key{"a", "app"};
-  MarkedContainer running{
-      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};
+  MarkedContainer running{.id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key)};
   NodeState wrong = state_;
   wrong.cpu.shares[key].numa_id = 0;
   wrong.cpu.shares[{"ended", "app"}] = {.numa_id = 0, .millis = 500};
@@ -354,8 +353,7 @@ TEST_F(SharedNode, OneThatDoesNotRunYieldsToOneThatRuns) {
   now.cpu.shares[key] = {.numa_id = 0, .millis = 2000};
   std::vector<MarkedContainer> running;
   for (const auto& [one, share] : now.cpu.shares) {
-    running.push_back(
-        {.id = one.pod_uid, .key = one, .pod = "", .mark = MarkOf(now, one, /*is_init=*/false)});
+    running.push_back({.id = one.pod_uid, .key = one, .pod = "", .mark = MarkOf(now, one)});
   }
   EXPECT_TRUE(IsIncomplete(none_, saved, key, running.back().mark));
   const Adoption adoption = Adopt(none_, saved, {}, running);
@@ -379,14 +377,14 @@ TEST_F(SharedNode, WhatExclusiveCpusDoNotLeaveIsNotTakenFromTheFile) {
   const MarkedContainer exclusive{.id = "c2",
                                   .key = other,
                                   .pod = "default/q",
-                                  .mark = MarkOf(state_, other, false),
+                                  .mark = MarkOf(state_, other),
                                   .record = {1, 2, 4, 5, 6, 7}};
   const Adoption ended = Adopt(none_, saved, {}, {exclusive});
   EXPECT_EQ(ended.next, state_);
   EXPECT_TRUE(ended.unknown.empty());
   // It runs as well.
   const MarkedContainer running{
-      .id = "c1", .key = key, .pod = "default/c", .mark = MarkOf(saved, key, false)};
+      .id = "c1", .key = key, .pod = "default/c", .mark = MarkOf(saved, key)};
   const Adoption both = Adopt(none_, saved, {}, {exclusive, running});
   EXPECT_EQ(both.next, state_);
   ASSERT_EQ(both.unknown.size(), 1U);
@@ -409,11 +407,8 @@ TEST_F(SharedNode, EndsWhereARunningContainerHasNoMarkOfIt) {
 TEST_F(SharedNode, EndsWhereItsMarkHasExclusiveCpus) {
   ASSERT_EQ(Place(none_, Exclusive("a", "2")), "1-2");
   const ContainerKey key{"a", "app"};
-  const MarkedContainer running{.id = "c1",
-                                .key = key,
-                                .pod = "default/a",
-                                .mark = MarkOf(state_, key, false),
-                                .record = {1, 2}};
+  const MarkedContainer running{
+      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key), .record = {1, 2}};
   NodeState wrong = NodeState::Initial(none_);
   wrong.cpu.shares[key] = {.numa_id = 0, .millis = 500};
   const Adoption adoption = Adopt(none_, wrong, {}, {running});
@@ -427,7 +422,7 @@ TEST_F(SharedNode, IsAdoptedWhileItsCpusAreOffline) {
   ASSERT_EQ(Place(none_, Sharing("a", "3500m")), "4-7");
   const ContainerKey key{"a", "app"};
   const MarkedContainer running{
-      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key, false)};
+      .id = "c1", .key = key, .pod = "default/a", .mark = MarkOf(state_, key)};
   NodeState restarted = NodeState::Initial(none_);
   cpumanager::SetOffline({7}, restarted.cpu);
   const Adoption adoption = Adopt(none_, restarted, {}, {running});

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <string>
 
 namespace alignd::checkpoint {
@@ -21,7 +23,7 @@ admission::AssignmentMark FullMark() {
   mark.whole.own = {"app"};
   mark.whole.memory = {{{0, 1}, "memory", uint64_t{2} << 30}};
   mark.whole.memory_parts = {{"app", mark.memory}, {"log", {{{0, 1}, "memory", 1 << 30}}}};
-  mark.is_init = true;
+  mark.role = ContainerKind::kInit;
   return mark;
 }
 
@@ -44,12 +46,30 @@ TEST(MarkAnnotationTest, KeepsItsText) {
   EXPECT_EQ(ParseMark(kMarkedKey, kMarkedId, text).value(), mark);
 }
 
+// An earlier version writes no role for a sidecar or an app container: nothing is known then.
+TEST(MarkAnnotationTest, HasTheRole) {
+  admission::AssignmentMark mark;
+  mark.cpus = {1};
+  const std::map<std::optional<ContainerKind>, std::string> roles = {
+      {std::nullopt, ""},
+      {ContainerKind::kInit, "init"},
+      {ContainerKind::kSidecar, "sidecar"},
+      {ContainerKind::kApp, "app"}};
+  for (const auto& [role, name] : roles) {
+    mark.role = role;
+    const std::string text = FormatMark(kMarkedKey, kMarkedId, mark);
+    EXPECT_NE(text.find(R"("role":")" + name + '"'), std::string::npos) << text;
+    EXPECT_EQ(ParseMark(kMarkedKey, kMarkedId, text).value(), mark);
+    EXPECT_EQ(mark.IsInit(), role == ContainerKind::kInit);
+  }
+}
+
 TEST(MarkAnnotationTest, HasTheShareOfANumaNode) {
   for (const ContainerKind kind :
        {ContainerKind::kApp, ContainerKind::kSidecar, ContainerKind::kInit}) {
     admission::AssignmentMark mark;
     mark.share = cpumanager::NodeShare{.numa_id = 0, .millis = 0, .kind = kind};
-    mark.is_init = kind == ContainerKind::kInit;
+    mark.role = kind;
     EXPECT_EQ(ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, kMarkedId, mark)).value(),
               mark);
   }

@@ -306,6 +306,10 @@ TEST(KubeletConfig, UnknownGatesAreAWarningWithTheNearestName) {
   EXPECT_EQ(warning->message,
             "feature gates that alignd does not know have no effect: MemoryQos2 (did you mean "
             "MemoryQoS?), NoSuchThingAtAll");
+  KubeletConfig unnamed;
+  unnamed.unknown_feature_gates[""] = true;
+  EXPECT_EQ(UnknownFeatureGates(unnamed)->message,
+            "feature gates that alignd does not know have no effect: \"\"");
   KubeletConfig many;
   for (int i = 0; i < 14; ++i) many.unknown_feature_gates["Gate" + std::to_string(100 + i)] = true;
   EXPECT_TRUE(UnknownFeatureGates(many)->message.ends_with("Gate111 and 2 more"));

@@ -123,7 +123,8 @@ TEST(ExtendedResources, RequestOfAnotherContainerIsUnderstood) {
 TEST(ExtendedResources, OfASpecAreRemovedFromEachContainer) {
   const std::vector<Container> spec = {Init("init", {{"cpu", "1"}, {"b.com/nic", "1"}}),
                                        TwoResources()};
-  const auto served = ServedByDra(WithPlugin("a.com/gpu"), {For("container-1-request-1")}, spec);
+  const auto served =
+      ServedByDra(WithPlugin("a.com/gpu"), {For("container-1-request-1")}, {"p", spec});
   ASSERT_TRUE(served.ok()) << served.error().Text();
   EXPECT_EQ(*served, Names{"b.com/nic"});
   for (Container container : spec) {
@@ -138,14 +139,14 @@ TEST(ExtendedResources, UnknownRequestOfASpecIsRefusedBesideAPluginOnly) {
   const std::vector<Container> spec = {TwoResources()};
   for (const char* const request : {"container-0-request-2", "container-1-request-0", "gpus",
                                     "container-0-request-4", "all its requests"}) {
-    const auto refused = ServedByDra(WithPlugin("a.com/gpu"), {For(request)}, spec);
+    const auto refused = ServedByDra(WithPlugin("a.com/gpu"), {For(request)}, {"p", spec});
     ASSERT_FALSE(refused.ok()) << request;
     EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
     EXPECT_EQ(refused.error().message,
               "the pod has a device of DRA for " + std::string(request) +
                   ", and it is not known whether that is the a.com/gpu of container app, of which "
                   "there is a device plugin, too");
-    const auto kept = ServedByDra(WithPlugin("other.com/x"), {For(request)}, spec);
+    const auto kept = ServedByDra(WithPlugin("other.com/x"), {For(request)}, {"p", spec});
     ASSERT_TRUE(kept.ok()) << request;
     EXPECT_TRUE(kept->empty());
   }
@@ -239,7 +240,7 @@ TEST(ExtendedResources, OfRandomPodsAreThoseThatTheSchedulerHasServed) {
     std::vector<dra::PreparedDevice> devices;
     for (const std::string& request : claim.requests) devices.push_back(For(request));
 
-    const auto exact = ServedByDra(plugins, devices, spec.containers);
+    const auto exact = ServedByDra(plugins, devices, {"p", spec.containers});
     ASSERT_TRUE(exact.ok()) << round;
     for (const Container& before : spec.containers) {
       const auto mapped = claim.resources.find(before.name);

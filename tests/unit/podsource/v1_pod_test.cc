@@ -93,6 +93,17 @@ TEST(V1Pod, EphemeralContainersAreNamedBesideThePod) {
   EXPECT_TRUE(EphemeralContainers("\xff\xff").empty());
 }
 
+// Field number 7 of the metadata.
+TEST(V1Pod, MayBeResizedUnlessItsGenerationIsTheFirst) {
+  const auto of_generation = [](size_t generation) {
+    return Field(1, Field(5, "uid") + Number(7, generation));
+  };
+  EXPECT_FALSE(MayBeResized(of_generation(1)));
+  EXPECT_TRUE(MayBeResized(of_generation(2)));
+  EXPECT_TRUE(MayBeResized(Field(1, Field(5, "uid"))));
+  EXPECT_TRUE(MayBeResized("\xff\xff"));
+}
+
 TEST(V1Pod, HasPodLevelResources) {
   const std::string spec =
       Field(2, Field(1, "app")) +
