@@ -131,6 +131,35 @@ TEST(TopologyPods, APodThatStartsWithAContradictingAnnotationLeavesOpenWhatDepen
   EXPECT_TRUE(HasPart(asked({steady, hidden}, cpus), "refused: "));
 }
 
+// The second init container takes a CPU of the first one or another one, which the object does not
+// say. With the option, a container counts the free cores, without those that it may reuse.
+TEST(TopologyPods, WithFullPcpusOnlyWhatTwoInitContainersShareIsUndecided) {
+  FleetNode described;
+  described.name = "w1";
+  described.input.description.machine = MakeMachine("socket:2 numa:1 core:3");
+  described.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+                     R"("cpuManagerPolicyOptions":{"full-pcpus-only":"true"}})";
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  Json as_node = NodeJsonOf("w1");
+  as_node["status"]["capacity"]["cpu"] = "6";
+  as_node["status"]["allocatable"]["cpu"] = "5";
+  const Json object =
+      Json::parse(noderesourcetopology::ObjectJson("w1", node->node(), node->state(), {}, {}));
+  const Result<PlannedNode> known = NodeFromObjects({object, as_node}, "");
+  ASSERT_TRUE(known.ok()) << known.error().Text();
+  const auto cpus = [](const std::string& count) {
+    return std::map<std::string, std::string>{{"cpu", count}, {"memory", "64Mi"}};
+  };
+  PlannedPod pod;
+  pod.pod = MakePod("p", {Init("i", cpus("3")), App("a", cpus("2"))});
+  EXPECT_EQ(known->Ask(pod).outcome, Outcome::kFits);
+  pod.pod = MakePod("p", {Init("i", cpus("3")), Init("j", cpus("1")), App("a", cpus("2"))});
+  const Verdict verdict = known->Ask(pod);
+  EXPECT_EQ(verdict.outcome, Outcome::kUndecided);
+  EXPECT_TRUE(HasPart(verdict.refusal->message, "pod default/p has init containers"));
+}
+
 // What it is assigned when it starts again can be missing in the object.
 TEST(TopologyPods, APodWithCpusOfItsOwnThatCrashesIsUndecided) {
   for (const bool is_in : {true, false}) {
