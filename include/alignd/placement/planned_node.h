@@ -75,6 +75,9 @@ class PlannedNode {
   // a pod after it is undecided if its answer depends on which of both the node follows.
   Verdict Place(const PlannedPod& pod);
 
+  // Whether the node has the pod is not known: no later pod can be decided.
+  void SetUndecided(const Pod& pod);
+
   // What Place would answer. Changes nothing. Different threads may call it.
   Verdict Ask(const PlannedPod& pod) const;
 
@@ -108,8 +111,7 @@ class PlannedNode {
   bool is_of_object() const { return input_->object_view.has_value(); }
   // Whether pods run on it of which no state file has what they are assigned.
   bool has_guesses() const { return !guessed_.empty(); }
-  // Whether Place was called with a pod of which nothing is known: no other pod can be decided
-  // then.
+  // Whether no other pod can be decided: nothing is known of one before it.
   bool has_undecided() const { return !undecided_.empty(); }
   // The UIDs and the names (NAMESPACE/NAME) of all pods of the node, as far as they are known.
   std::vector<std::string> KnownPods() const;
@@ -166,7 +168,6 @@ class PlannedNode {
   void InterpretByObject(const PlannedPod& pod, Verdict& verdict, BlurredResources* blurred) const;
   // Changes the verdict to undecided if pods that run can be elsewhere, and it matters.
   void CheckGuesses(const PlannedPod& pod, Verdict& verdict) const;
-  void SetUndecided(const Pod& pod);
   Verdict AskKubelet(const PlannedPod& pod);
   void Count(const Pod& pod, const ResourceList& requests);
 
@@ -190,7 +191,6 @@ class PlannedNode {
   // them has others.
   std::vector<PlannedNode> others_;
   std::string contradicted_;  // the name of the first such pod
-  int open_ = 0;              // pods of which the answer depended on the reading
   std::vector<std::string> notes_;
 };
 

@@ -14,10 +14,6 @@ namespace {
 // All readings of two such pods.
 constexpr size_t kMaxReadings = 9;
 
-// After so many pods of which the answer depends on the reading, all others are undecided: fleets
-// copy each of their nodes for each.
-constexpr int kMaxOpen = 8;
-
 Verdict Undecided(Stage stage, std::string why, std::string cause) {
   return {Outcome::kUndecided, stage, Refusal{"Undecided", std::move(why)}, std::nullopt,
           "Undecided: " + std::move(cause)};
@@ -64,12 +60,7 @@ Verdict PlannedNode::Place(const PlannedPod& pod) {
   if (!pod.annotation_conflict.empty()) return PlaceContradicted(pod);
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   Verdict verdict = PlaceHere(pod, requests);
-  if (others_.empty()) return verdict;
-  const bool was_known = verdict.outcome != Outcome::kUndecided;
   for (PlannedNode& other : others_) Compare(other.PlaceHere(pod, requests), verdict);
-  if (was_known && verdict.outcome == Outcome::kUndecided && ++open_ == kMaxOpen) {
-    SetUndecided(pod.pod);
-  }
   return verdict;
 }
 
@@ -144,9 +135,9 @@ void PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<Planned
   if (contradicted_.empty()) {
     contradicted_ = NameOf(pod.pod);
     notes_.push_back("pod " + contradicted_ +
-                     " has an annotation that contradicts its spec: the CPUs, NUMA nodes and "
-                     "devices that are shown of pods after it are those beside the pod of the "
-                     "spec");
+                     " has an annotation that contradicts its spec: what pods after it are "
+                     "assigned, and what is free, is shown as it is if the node takes that pod as "
+                     "the spec has it");
   }
   others_.insert(others_.end(), std::make_move_iterator(more.begin()),
                  std::make_move_iterator(more.end()));

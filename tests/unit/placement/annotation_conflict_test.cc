@@ -286,20 +286,6 @@ TEST(AnnotationConflict, AfterThreeSuchPodsNothingIsDecided) {
   EXPECT_EQ(node->Ask(PodOf("cpus", "2", "0")).outcome, Outcome::kUndecided);
 }
 
-// Each of them makes copies of the nodes of a fleet.
-TEST(AnnotationConflict, AfterManyOpenPodsNothingIsDecided) {
-  Result<PlannedNode> node = MakePlannedNode(NodeWith(8));
-  ASSERT_TRUE(node.ok()) << node.error().Text();
-  EXPECT_EQ(node->Place(AnnotatedGpus("8", false)).outcome, Outcome::kUndecided);
-  for (int i = 0; i < 16; ++i) {
-    EXPECT_FALSE(node->has_undecided());
-    const Verdict verdict = node->Place(PodOf("p" + std::to_string(i), "100m", "1"));
-    EXPECT_EQ(verdict.outcome, i < 8 ? Outcome::kFits : Outcome::kUndecided) << i;
-  }
-  EXPECT_TRUE(node->has_undecided());
-  EXPECT_EQ(node->Ask(PodOf("cpus", "2", "0")).outcome, Outcome::kUndecided);
-}
-
 TEST(AnnotationConflict, OfAPodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
   FleetNode described = NodeWith(1);
   described.arriving = {AnnotatedGpus("1", true)};
