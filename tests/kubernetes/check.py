@@ -220,7 +220,8 @@ EVERYTHING = {
     "events": {"enabled": True, "resources": {"limits": {"memory": "64Mi"}}},
     "extender": {"enabled": True, "replicas": 3, "nodeName": "control-plane-1", "address": "[::]",
                  "clusterIP": "10.96.0.73",
-                 "tls": {"secret": "extender-tls", "clientCA": True}, "args": ["--score=MostAllocated"]},
+                 "tls": {"secret": "extender-tls", "clientCA": True},
+                 "notDevices": ["example.com/licence", "example.org/dongle"], "args": ["--score=MostAllocated"]},
     "topology": {"publish": True, "rbac": True,
                  "subjects": [{"kind": "ServiceAccount", "name": "events", "namespace": "alignd-system"}]},
     "maxUnavailable": "10%",
@@ -267,6 +268,10 @@ REFUSED = [
     ({"extender": {"nodeName": "A"}}, "does not match"),
     ({"extender": {"tls": {"clientCA": True}}}, "should not be valid"),
     ({"extender": {"args": ["--listen=127.0.0.1:1"]}}, "should not be valid"),
+    ({"extender": {"notDevices": "example.com/licence"}}, "is not of type 'array'"),
+    ({"extender": {"notDevices": ["cpu"]}}, "does not match"),
+    ({"extender": {"notDevices": ["example.com/a,b.com/c"]}}, "does not match"),
+    ({"extender": {"notDevices": ["kubernetes.io/batch-cpu"]}}, "should not be valid"),
     ({"extender": {"args": ["--nodes=/a"]}}, "should not be valid"),
     ({"extender": {"args": ["--keep-s 90"]}}, "does not match"),
     ({"extender": {"resources": {"cpu": 1}}}, "'cpu' was unexpected"),
@@ -566,7 +571,8 @@ def check_extender(chart):
     check_replicas(objects, one, extender, [found for found in beside if found["kind"] == "Role"])
     check("extender: all values reach the pod and the Service",
           unequal(["--in-cluster", "--listen=[::]:10273", "--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key",
-                   "--tls-client-ca=/tls/ca.crt", *ELECTION, "--score=MostAllocated"], extender["args"]),
+                   "--tls-client-ca=/tls/ca.crt", *ELECTION, "--not-devices=example.com/licence,example.org/dongle",
+                   "--score=MostAllocated"], extender["args"]),
           unequal({"port": "extender"}, extender["readinessProbe"].get("tcpSocket")),
           unequal("control-plane-1", one["spec"]["template"]["spec"]["nodeName"]),
           unequal("10.96.0.73", named(objects, "Service", "alignd-extender-leader")["spec"]["clusterIP"]),
@@ -590,7 +596,8 @@ def check_schema():
         check(f"values.schema.json: permits {what}", *reasons(values))
     # helm upgrade --reuse-values takes them as they were, without the new defaults.
     before = {**standard, "topology": {key: value for key, value in standard["topology"].items()
-                                       if key in ("publish", "rbac", "subjects")}}
+                                       if key in ("publish", "rbac", "subjects")},
+              "extender": {key: value for key, value in standard["extender"].items() if key != "notDevices"}}
     check("values.schema.json: permits the values of a release from before",
           *[error.message for error in validator.iter_errors(before)])
     for values, reason in REFUSED:

@@ -133,11 +133,13 @@ NodeObject NodeObjectOf(const PlannedNode& node) {
   return object;
 }
 
-// The node as its objects show it now.
+// The node as its objects show it now. They do not have the pods that are starting.
 PlannedNode FromObjects(const admission::Node& node, const admission::NodeState& state,
                         const NodeObject& as_node, const std::vector<BoundPod>& bound) {
   std::vector<noderesourcetopology::PodName> names;
-  for (const BoundPod& pod : bound) names.emplace_back(pod.pod.pod.name_space, pod.pod.pod.name);
+  for (const BoundPod& pod : bound) {
+    if (!pod.is_starting) names.emplace_back(pod.pod.pod.name_space, pod.pod.pod.name);
+  }
   // Every second one is for Koordinator too: that makes no difference here.
   noderesourcetopology::Annotations koordinator;
   if (bound.size() % 2 == 1) {
@@ -273,6 +275,73 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
   for (const auto& [what, count] : seen) RecordProperty(what, count);
 }
 
+// Some of them have an annotation that contradicts their spec, and the node can follow it.
+PlannedPod RandomArriving(const PlannedNode& node, Random& random) {
+  PlannedPod pod = RandomPodFor(node.node(), "arriving", random);
+  pod.faults.clear();
+  if (!random.OnceIn(2)) return pod;
+  pod.annotated.emplace();
+  if (random.OnceIn(4)) return pod;  // it cannot be read
+  pod.annotated->containers = pod.pod.containers;
+  Resources& resources = pod.annotated->containers.back().resources;
+  const std::string name = random.OneOf<std::string>({"cpu", "a.com/dev", "b.com/dev"});
+  resources.limits[name] = resources.requests[name] = Quantity(random.Number(1, 3));
+  return pod;
+}
+
+// The node has decided about it, or refuses it. The object does not have it yet.
+TEST(TopologyNodesProperty, APodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
+  Random random;
+  const int runs = Iterations(400);
+  std::map<Outcome, int> seen;
+  int beside_open = 0;
+  for (int run = 0; run < runs; ++run) {
+    std::optional<PlannedNode> node = RandomNode(random);
+    if (!node) continue;
+    std::vector<BoundPod> bound;
+    for (int i = random.Number(0, 3); i > 0; --i) {
+      const PlannedPod pod = RandomPodFor(node->node(), "pod-" + std::to_string(i), random);
+      if (node->Place(pod).outcome == Outcome::kFits) bound.push_back({.pod = pod});
+    }
+    const PlannedPod arriving = RandomArriving(*node, random);
+    const Verdict by_spec = node->Ask(arriving);
+    if (by_spec.outcome == Outcome::kRefused && by_spec.stage == Stage::kScheduler) continue;
+    bound.push_back({.pod = arriving, .is_starting = true});
+    const PlannedNode object = FromObjects(node->node(), node->state(), NodeObjectOf(*node), bound);
+    if (HasFailure()) return;
+    if (!arriving.annotated || random.OnceIn(2)) {
+      node->Place(arriving);
+    } else if (!arriving.annotated->containers.empty()) {
+      PlannedPod followed = arriving;
+      followed.pod.containers = arriving.annotated->containers;
+      followed.pod.stated_qos.reset();
+      followed.annotated.reset();
+      node->Place(followed);
+    }
+    node->CountRunning(arriving);  // in any case, as its spec has it
+    bool is_open = false;
+    bool is_decided = false;
+    for (int step = 0; step < 6; ++step) {
+      const PlannedPod pod = RandomPodFor(node->node(), "asked-" + std::to_string(step), random);
+      const Verdict asked = object.Ask(pod);
+      ++seen[asked.outcome];
+      if (asked.outcome == Outcome::kUndecided) {
+        is_open = true;
+        continue;
+      }
+      is_decided = is_decided || asked.stage == Stage::kKubelet;
+      ASSERT_EQ(asked.outcome, node->Ask(pod).outcome)
+          << "run " << run << " step " << step << " " << asked.cause << "\n"
+          << MachineToNodeJson(node->node().machine);
+    }
+    beside_open += is_open && is_decided ? 1 : 0;
+  }
+  EXPECT_GT(seen[Outcome::kFits], runs / 12);
+  EXPECT_GT(seen[Outcome::kRefused], runs / 12);
+  EXPECT_GT(seen[Outcome::kUndecided], runs / 20);
+  EXPECT_GT(beside_open, runs / 40);
+}
+
 // CPUs go offline and come back while pods run. The object is always a new one. Only the kubelet's
 // answer is compared: the Node object says nothing of CPUs that are offline.
 TEST(TopologyNodesProperty, AnObjectOfANodeWithOfflineCpusAnswersAsTheNode) {
@@ -308,7 +377,7 @@ TEST(TopologyNodesProperty, AnObjectOfANodeWithOfflineCpusAnswersAsTheNode) {
       const bool fits = truth.admission.admitted();
       const std::string place = "run " + std::to_string(run) + " step " + std::to_string(step) +
                                 " offline " + state.cpu.offline.ToString() + " " +
-                                MachineToNodeJson(machine);
+                                MachineToNodeJson(machine) + "\n" + described.config;
       ++seen[std::string(ToString(asked.outcome))];
       if (asked.outcome != Outcome::kUndecided) {
         EXPECT_EQ(asked.outcome == Outcome::kFits, fits) << place;

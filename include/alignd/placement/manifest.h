@@ -24,6 +24,14 @@ struct Toleration {
   friend bool operator==(const Toleration&, const Toleration&) = default;
 };
 
+// A pod as its annotation with resources states it.
+struct AnnotatedPod {
+  std::vector<Container> containers;  // none: no node can follow the annotation
+  std::optional<Resources> pod_level = {};
+
+  friend bool operator==(const AnnotatedPod&, const AnnotatedPod&) = default;
+};
+
 // A pod that a manifest states, with what a node must know of it beyond its containers.
 struct PlannedPod {
   Pod pod;  // if there are faults: its names only
@@ -47,7 +55,9 @@ struct PlannedPod {
   // What an annotation states about its resources and its spec does not. A node that does not ask
   // the kubelet's Pods API follows the annotation, or refuses the pod. Empty: both agree, or the
   // pod is on a node already.
-  std::string annotation_conflict;
+  std::string annotation_conflict = {};
+  // The pod as that annotation has it, also if it is on a node already.
+  std::optional<AnnotatedPod> annotated = {};
   // The devices by container that its annotation has, where these are more than its spec has: a
   // pod that runs on a node that follows the annotation has these.
   std::map<std::string, ResourceList> annotated_devices = {};

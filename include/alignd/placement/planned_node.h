@@ -71,8 +71,12 @@ class PlannedNode {
   // Decides about the pod, and places it if it fits. The stages are asked in order, and only as
   // long as none refuses. A refused pod requests nothing from the scheduler afterwards. What an
   // undecided pod takes is not known: a pod after it is refused before the kubelet is
-  // asked, or undecided, too.
+  // asked, or undecided, too. A pod whose annotation contradicts its spec is refused or undecided;
+  // a pod after it is undecided if its answer depends on which of both the node follows.
   Verdict Place(const PlannedPod& pod);
+
+  // Whether the node has the pod is not known: no later pod can be decided.
+  void SetUndecided(const Pod& pod);
 
   // What Place would answer. Changes nothing. Different threads may call it.
   Verdict Ask(const PlannedPod& pod) const;
@@ -91,7 +95,7 @@ class PlannedNode {
   void CountRunning(const PlannedPod& pod);
 
   // A pod that is bound to the node, and whose assignments the object does not have yet. If it is
-  // not known how the node decides about it, no later pod can be decided.
+  // not known how the node decides about it, later pods that need what it can have are undecided.
   void AddArriving(const PlannedPod& pod);
 
   // Fields of the pod that the scheduler looks at, and that Place does not consider.
@@ -107,7 +111,7 @@ class PlannedNode {
   bool is_of_object() const { return input_->object_view.has_value(); }
   // Whether pods run on it of which no state file has what they are assigned.
   bool has_guesses() const { return !guessed_.empty(); }
-  // Whether Place was called with a pod that cannot be decided: no other pod can be decided then.
+  // Whether no other pod can be decided: nothing is known of one before it.
   bool has_undecided() const { return !undecided_.empty(); }
   // The UIDs and the names (NAMESPACE/NAME) of all pods of the node, as far as they are known.
   std::vector<std::string> KnownPods() const;
@@ -120,6 +124,20 @@ class PlannedNode {
  private:
   PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
 
+  // The functions of these names, by what this node alone knows. `counted`: what the scheduler
+  // counts for the pod, which is what its spec requests.
+  Verdict PlaceHere(const PlannedPod& pod, const ResourceList& counted);
+  Verdict AskHere(const PlannedPod& pod, const ResourceList& counted) const;
+  void ArriveHere(const PlannedPod& pod, const ResourceList& counted);
+  // Of a pod whose annotation contradicts its spec.
+  Verdict PlaceContradicted(const PlannedPod& pod);
+  Verdict AskContradicted(const PlannedPod& pod) const;
+  // `others_` and these, unless they are too many: then no later pod can be decided.
+  void AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
+                 const PlannedPod& pod);
+  // Changes the verdict to undecided if the answer of another reading is another one.
+  void Compare(Verdict other, Verdict& verdict) const;
+
   void CountPodsOfFiles();
   // The part of AddRunning that assigns. `name`: of the pod, for errors and notes.
   Result<Done> PlaceRunning(const PlannedPod& pod, const std::string& name, IfRefused if_refused);
@@ -131,12 +149,11 @@ class PlannedNode {
   // The pod as the node's managers have it.
   Pod Managed(const PlannedPod& pod) const;
   // The answer, if a stage before the kubelet has it.
-  std::optional<Verdict> BeforeKubelet(const PlannedPod& pod, const ResourceList& requests) const;
+  std::optional<Verdict> BeforeKubelet(const PlannedPod& pod, const ResourceList& counted) const;
   std::optional<Verdict> RefusedByScheduler(const PlannedPod& pod,
                                             const ResourceList& requests) const;
   // Why the pod cannot be decided, whatever was placed before it.
-  std::vector<std::string> UndecidedItself(const PlannedPod& pod,
-                                           const ResourceList& requests) const;
+  std::vector<std::string> UndecidedItself(const PlannedPod& pod) const;
   // Why it is not known which CPUs are free for the pod; empty: it is.
   std::string UnknownShares(const PlannedPod& pod) const;
   // What the pod needs that containers of the node had, without a state file that has them.
@@ -151,7 +168,6 @@ class PlannedNode {
   void InterpretByObject(const PlannedPod& pod, Verdict& verdict, BlurredResources* blurred) const;
   // Changes the verdict to undecided if pods that run can be elsewhere, and it matters.
   void CheckGuesses(const PlannedPod& pod, Verdict& verdict) const;
-  void SetUndecided(const Pod& pod);
   Verdict AskKubelet(const PlannedPod& pod);
   void Count(const Pod& pod, const ResourceList& requests);
 
@@ -169,7 +185,12 @@ class PlannedNode {
   // UID and namespace/name, in the order of Place.
   std::vector<std::pair<std::string, std::string>> undecided_;
   BlurredResources blurred_;  // with NodeInput::object_view
-  GuessedPlaces guessed_;     // without
+  GuessedPlaces guessed_;
+  // The node after the same pods, with other readings of those whose annotation contradicts their
+  // spec: as the annotation has them, or refused. This one takes each as its spec has it. None of
+  // them has others.
+  std::vector<PlannedNode> others_;
+  std::string contradicted_;  // the name of the first such pod
   std::vector<std::string> notes_;
 };
 

@@ -147,20 +147,72 @@ Result<std::optional<std::string>> Compare(std::string_view key, const std::stri
   return found ? found : OtherClass(*read, whole, pod);
 }
 
+void RemoveDevices(Container& container) {
+  for (ResourceList* const list : {&container.resources.requests, &container.resources.limits}) {
+    std::erase_if(*list, [](const auto& entry) { return IsExtendedResource(entry.first); });
+  }
+}
+
+// As AnnotationSource has the pod. Of a container that the annotation does not name, a node
+// estimates all but devices.
+AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Pod& pod) {
+  const Result<std::vector<Container>> read = ContainersIn(key, text);
+  if (!read.ok()) return {};
+  AnnotatedPod annotated;
+  const auto named = [&read](const Container& own) {
+    return std::ranges::find(*read, own.name, &Container::name);
+  };
+  if (key == kKoordinatorAnnotation) {
+    annotated = {pod.containers, pod.pod_level};
+    for (Container& container : annotated.containers) {
+      RemoveDevices(container);
+      const auto stated = named(container);
+      if (stated == read->end()) continue;
+      const Resources& devices = stated->resources;
+      container.resources.requests.insert(devices.requests.begin(), devices.requests.end());
+      container.resources.limits.insert(devices.limits.begin(), devices.limits.end());
+    }
+    return annotated;
+  }
+  annotated.containers = *read;
+  if (key == kResourcesAnnotation) {
+    Result<std::optional<Resources>> whole = ParseAnnotatedPodLevel(text, *read);
+    if (!whole.ok()) return {};
+    annotated.pod_level = *std::move(whole);
+  }
+  for (const Container& own : pod.containers) {
+    const auto stated = named(own);
+    if (stated == read->end()) {
+      annotated.containers.push_back(own);
+      RemoveDevices(annotated.containers.back());
+    } else if (key == kIntelResourcesAnnotation) {
+      // The text does not say which init containers are sidecars.
+      annotated.containers[static_cast<size_t>(stated - read->begin())].kind = own.kind;
+    }
+  }
+  std::ranges::stable_partition(annotated.containers, [](const Container& container) {
+    return container.kind != ContainerKind::kApp;
+  });
+  return annotated;
+}
+
 }  // namespace
 
-std::string AnnotationConflict(const json::View& metadata, const Pod& pod) {
+std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metadata,
+                                                         const Pod& pod) {
   const auto stated = AnnotationOf(metadata);
-  if (!stated) return "";
+  if (!stated) return std::nullopt;
   const std::string author = "annotation " + std::string(stated->first);
   const Result<std::optional<std::string>> difference = Compare(stated->first, stated->second, pod);
-  if (difference.ok() && !*difference) return "";
+  if (difference.ok() && !*difference) return std::nullopt;
   std::string what =
       difference.ok() ? author + " " + **difference : difference.error().In(author).message;
   if (what.size() > kLongest) what = author + " does not state what the spec states";
-  return what +
-         "; a node that does not ask the kubelet's Pods API follows the annotation or refuses the "
-         "pod: make both equal, or remove the annotation";
+  return AnnotationConflict{
+      what +
+          "; a node that does not ask the kubelet's Pods API follows the annotation or refuses the "
+          "pod: make both equal, or remove the annotation",
+      AsAnnotated(stated->first, stated->second, pod)};
 }
 
 std::map<std::string, ResourceList> AnnotatedDevices(const json::View& metadata, const Pod& pod) {

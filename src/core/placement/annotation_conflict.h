@@ -3,17 +3,25 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
+#include "alignd/placement/manifest.h"
 #include "alignd/pod/pod.h"
 #include "core/json/json_view.h"
 
 namespace alignd::placement {
 
-// What PlannedPod::annotation_conflict says. `metadata`: of the object or the pod template. `pod`:
-// as its spec states it. Of a container that is not named, a node estimates the resources.
+struct AnnotationConflict {
+  std::string text;        // PlannedPod::annotation_conflict
+  AnnotatedPod annotated;  // PlannedPod::annotated
+};
+
+// nullopt: there is none. `metadata`: of the object or the pod template. `pod`: as its spec states
+// it. Of a container that is not named, a node estimates the resources.
 // Source: AnnotationSource, which a node asks where the kubelet has no Pods API.
-std::string AnnotationConflict(const json::View& metadata, const Pod& pod);
+std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metadata,
+                                                         const Pod& pod);
 
 // What PlannedPod::annotated_devices has. Empty for an annotation that cannot be read: a node that
 // follows it refuses the pod.

@@ -242,7 +242,14 @@ Fleet::StatePointer Fleet::After(Shape& shape, const StatePointer& state, const 
   }
   auto after = std::make_shared<State>(state->node);
   after->is_shared = state->is_shared;
-  after->node.Place(pod);
+  // Which node has it is not known. One whose annotation contradicts its spec, the node has in each
+  // way, and not at all.
+  const bool is_open = shape.answers.at(state).outcome == Outcome::kUndecided;
+  if (is_open && pod.annotation_conflict.empty()) {
+    after->node.SetUndecided(pod.pod);
+  } else {
+    after->node.Place(pod);
+  }
   if (state->is_shared) shape.after.emplace(state, after);
   return after;
 }

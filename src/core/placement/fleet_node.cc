@@ -221,13 +221,7 @@ Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node, IfRefused if_re
     if (!added.ok()) return added.error().In(place);
   }
   for (const PlannedPod& pod : fleet_node.counted) node->CountRunning(pod);
-  // The node may admit them in any order: where pods with devices are depends on those that may
-  // have more than they request.
-  for (const bool may_have_more : {true, false}) {
-    for (const PlannedPod& pod : fleet_node.arriving) {
-      if (pod.annotated_devices.empty() != may_have_more) node->AddArriving(pod);
-    }
-  }
+  for (const PlannedPod& pod : fleet_node.arriving) node->AddArriving(pod);
   return node;
 }
 

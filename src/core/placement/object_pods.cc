@@ -88,11 +88,11 @@ std::string WhyUnreadable(const std::vector<BoundPod>& pods) {
 std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving, const ObjectConfig& config) {
   const PlannedPod* first = nullptr;
   for (const PlannedPod& pod : arriving) {
-    if (!DependsOnNumaNodes(pod, config.parsed)) continue;
+    if (!pod.annotated && !DependsOnNumaNodes(pod, config.parsed)) continue;
     if (first == nullptr) {
       first = &pod;
     } else if (WithoutNames(*first).pod != WithoutNames(pod).pod ||
-               first->overhead != pod.overhead) {
+               first->annotated != pod.annotated || first->overhead != pod.overhead) {
       return "pods " + first->pod.name_space + "/" + first->pod.name + " and " +
              pod.pod.name_space + "/" + pod.pod.name +
              " are starting, and differ: where they are depends on their order; repeat when they "

@@ -108,11 +108,13 @@ class Follower {
     return found->second.why;
   }
 
-  // With full-pcpus-only, each container counts the free cores that those before it have left.
+  // With full-pcpus-only, each container counts the free cores that those before it have left. They
+  // are not those that it may reuse.
   std::string WhyUnknownCores(const Container& container) const {
+    if (ExclusiveCpuCount(pod_, container) == 0) return {};
+    if (init_with_cpus_ > 1) return WhyUnknownReuse();
     const auto found = blurred_.find(kCpu);
-    if (found == blurred_.end() || !Concerns(found->second)) return {};
-    return ExclusiveCpuCount(pod_, container) == 0 ? std::string() : found->second.why;
+    return found == blurred_.end() || !Concerns(found->second) ? "" : found->second.why;
   }
 
   void Allocated(const Container& container, const admission::ContainerDecision& decision) {
@@ -121,6 +123,8 @@ class Follower {
       placed_.insert(resource);
     }
     if (admission::RequestsMemory(node_, pod_, container)) placed_.insert(kMemory);
+    const bool is_init = container.kind == ContainerKind::kInit;
+    if (is_init && ExclusiveCpuCount(pod_, container) > 0) ++init_with_cpus_;
   }
 
   // Init containers keep what later containers have not reused, which can be any part of it.
@@ -148,11 +152,13 @@ class Follower {
   void BlurAmount(const std::string& resource) {
     Blurred& blurred = blurred_[resource];
     if (!blurred.why.empty() && !blurred.only_places) return;
-    blurred = {"pod " + pod_.name_space + "/" + pod_.name +
-                   " has init containers: what its other containers reuse of theirs is the node's "
-                   "choice" +
-                   kAskAgain,
-               /*only_places=*/false};
+    blurred = {WhyUnknownReuse(), /*only_places=*/false};
+  }
+
+  std::string WhyUnknownReuse() const {
+    return "pod " + pod_.name_space + "/" + pod_.name +
+           " has init containers: what its other containers reuse of theirs is the node's choice" +
+           kAskAgain;
   }
 
   // Whether all of it comes from one NUMA node. best-effort can merge hints to a node that has not
@@ -206,6 +212,7 @@ class Follower {
   const bool by_isolation_;  // of the CPUs of its NUMA nodes
   BlurredResources blurred_;
   std::set<std::string> of_init_;  // resources that an init container was allocated
+  int init_with_cpus_ = 0;         // the second one can reuse CPUs of the first one
   std::set<std::string> placed_;   // what any container was allocated, assigned memory included
 };
 

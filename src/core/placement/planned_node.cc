@@ -117,7 +117,7 @@ bool PlannedNode::IsNodeOf(const PlannedPod& pod) const {
 }
 
 std::optional<Verdict> PlannedNode::BeforeKubelet(const PlannedPod& pod,
-                                                  const ResourceList& requests) const {
+                                                  const ResourceList& counted) const {
   if (!pod.faults.empty()) {
     return Ended(Outcome::kRefused, Stage::kValidation, {"Invalid", Joined(pod.faults)});
   }
@@ -127,7 +127,7 @@ std::optional<Verdict> PlannedNode::BeforeKubelet(const PlannedPod& pod,
                  {"AlreadyExists", "the node has a pod named " + name});
   }
   if (input_->unusable.empty()) {
-    if (std::optional<Verdict> refused = RefusedByScheduler(pod, requests)) return refused;
+    if (std::optional<Verdict> refused = RefusedByScheduler(pod, counted)) return refused;
   }
   // Source: kubernetes pkg/kubelet/lifecycle/predicate.go, rejectPodAdmissionBasedOnOSField.
   if (!pod.os.empty() && pod.os != "linux") {
@@ -135,16 +135,15 @@ std::optional<Verdict> PlannedNode::BeforeKubelet(const PlannedPod& pod,
         Outcome::kRefused, Stage::kKubelet,
         {"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"});
   }
-  std::vector<std::string> undecided = UndecidedItself(pod, requests);
+  std::vector<std::string> undecided = UndecidedItself(pod);
   if (undecided.empty()) undecided = UndecidedBefore(pod.pod.uid);
   if (undecided.empty()) return std::nullopt;
   return Ended(Outcome::kUndecided, Stage::kScheduler, {"Undecided", Joined(undecided)});
 }
 
-Verdict PlannedNode::Place(const PlannedPod& pod) {
-  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
-  if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) {
-    if (early->outcome == Outcome::kUndecided && !UndecidedItself(pod, requests).empty()) {
+Verdict PlannedNode::PlaceHere(const PlannedPod& pod, const ResourceList& counted) {
+  if (std::optional<Verdict> early = BeforeKubelet(pod, counted)) {
+    if (early->outcome == Outcome::kUndecided && !UndecidedItself(pod).empty()) {
       SetUndecided(pod.pod);
     }
     return *std::move(early);
@@ -169,15 +168,14 @@ Verdict PlannedNode::Place(const PlannedPod& pod) {
   const admission::NodeState before = state();
   Verdict verdict = AskKubelet(pod);
   if (verdict.outcome != Outcome::kFits) return verdict;
-  Count(pod.pod, requests);
+  Count(pod.pod, counted);
   // Where it is follows from where those are.
   if (!guessed_.empty()) guessed_.Add(node(), Managed(pod), before, state());
   return verdict;
 }
 
-Verdict PlannedNode::Ask(const PlannedPod& pod) const {
-  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
-  if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) return *std::move(early);
+Verdict PlannedNode::AskHere(const PlannedPod& pod, const ResourceList& counted) const {
+  if (std::optional<Verdict> early = BeforeKubelet(pod, counted)) return *std::move(early);
   Verdict verdict = TryKubelet(pod);
   if (input_->object_view) InterpretByObject(pod, verdict, nullptr);
   if (verdict.outcome != Outcome::kUndecided) CheckGuesses(pod, verdict);
@@ -193,7 +191,9 @@ void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
   const std::string why = guessed_.WhyOpen(node(), Managed(pod), *verdict.admission);
   if (why.empty()) return;
   verdict = Ended(Outcome::kUndecided, Stage::kKubelet,
-                  {"Undecided", why + "; add the state files of the node (--state-dir)"},
+                  {"Undecided",
+                   why + (input_->object_view ? "; ask again when a newer object has that pod"
+                                              : "; add the state files of the node (--state-dir)")},
                   "Undecided: no state file has what pods are assigned that run, and whether this "
                   "pod fits depends on it; add the state files of the node");
 }

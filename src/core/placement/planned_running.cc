@@ -28,18 +28,24 @@ Result<Done> CheckRunning(const PlannedPod& pod, const std::string& name) {
 }  // namespace
 
 void PlannedNode::CountRunning(const PlannedPod& pod) {
-  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
+  Count(pod.pod, requests);
+  for (PlannedNode& other : others_) other.Count(pod.pod, requests);
 }
 
-void PlannedNode::AddArriving(const PlannedPod& pod) {
-  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
+// What it has if it is not known how the node decides about it: nothing, or up to all that it
+// requests.
+void PlannedNode::ArriveHere(const PlannedPod& pod, const ResourceList& counted) {
+  Count(pod.pod, counted);
   // The node refuses it, and it can stay bound for ever.
-  if (IsRefusedByLabel(node(), state(), pod)) return Count(pod.pod, requests);
-  bool is_known = UndecidedItself(pod, requests).empty() && undecided_.empty();
+  if (IsRefusedByLabel(node(), state(), pod)) return;
+  // What its claims add is not known.
+  if (!pod.undecided.empty()) return SetUndecided(pod.pod);
+  bool is_known = UndecidedItself(pod).empty();
   if (is_known) {
     Verdict verdict = TryKubelet(pod);
     BlurredResources blurred;
-    InterpretByObject(pod, verdict, &blurred);
+    if (input_->object_view) InterpretByObject(pod, verdict, &blurred);
     if (verdict.outcome == Outcome::kFits) CheckGuesses(pod, verdict);
     is_known = verdict.outcome == Outcome::kFits;
     if (is_known) {
@@ -49,13 +55,7 @@ void PlannedNode::AddArriving(const PlannedPod& pod) {
       if (!guessed_.empty()) guessed_.Add(node(), Managed(pod), before, state());
     }
   }
-  // What a node gives it that follows its annotation.
-  if (const std::set<std::string> devices = UnlistedDevices(pod); !devices.empty()) {
-    if (IsInState(pod)) is_known = false;  // the rest is where these devices are
-    guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
-  }
-  if (!is_known) SetUndecided(pod.pod);
-  Count(pod.pod, requests);
+  if (!is_known) guessed_.AddWithoutPlace(node(), Managed(pod), state());
 }
 
 bool PlannedNode::IsInState(const PlannedPod& pod) const {

@@ -163,7 +163,10 @@ class PodReader {
                           HasValue(View(object_.value().at("metadata"), ""), "uid");
     if (metadata != text.end()) {
       const View stated(*metadata, "");
-      if (!is_bound) workload_.pod.annotation_conflict = AnnotationConflict(stated, *pod);
+      if (auto conflict = FindAnnotationConflict(stated, *pod)) {
+        if (!is_bound) workload_.pod.annotation_conflict = std::move(conflict->text);
+        workload_.pod.annotated = std::move(conflict->annotated);
+      }
       workload_.pod.annotated_devices = AnnotatedDevices(stated, *pod);
     }
     // Names are given later.

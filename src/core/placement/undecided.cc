@@ -5,6 +5,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/placement/planned_node.h"
+#include "alignd/pod/pod_requests.h"
 #include "alignd/pod/resource_name.h"
 
 namespace alignd::placement {
@@ -74,12 +75,12 @@ std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) co
   return {};
 }
 
-std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
-                                                      const ResourceList& requests) const {
+std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod) const {
   if (!input_->unusable.empty()) return {input_->unusable};
   std::vector<std::string> reasons = pod.undecided;
-  if (!pod.annotation_conflict.empty()) reasons.push_back(pod.annotation_conflict);
-  for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
+  for (std::string& reason : UnknownIn(RequestsOfPod(pod.pod, pod.overhead))) {
+    reasons.push_back(std::move(reason));
+  }
   for (std::string& reason : OwnedByOthers(pod)) reasons.push_back(std::move(reason));
   std::string unknown = UnknownShares(pod);
   if (!unknown.empty()) reasons.push_back(std::move(unknown));

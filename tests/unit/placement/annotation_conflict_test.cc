@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "alignd/placement/fleet_node.h"
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/planned_node.h"
 #include "core/machine_builder.h"
@@ -163,6 +164,142 @@ TEST(AnnotationConflict, NoneOfAPodThatIsOnANode) {
   EXPECT_NE(PlannedFrom(object).annotation_conflict, "");  // a manifest
   object.replace(object.find(R"("name":"p")"), 10, R"("name":"p","uid":"u")");
   EXPECT_EQ(PlannedFrom(object).annotation_conflict, "");
+  EXPECT_TRUE(PlannedFrom(object).annotated.has_value());  // for the time until it has started
+}
+
+// The names and limits of the containers that a node has that follows the annotation.
+std::string AnnotatedBy(const std::string& annotation, const std::string& text,
+                        const std::string& more_spec = "") {
+  const PlannedPod pod = PlannedFrom(AnnotatedPodText(annotation, text, more_spec));
+  if (!pod.annotated) return "as the spec";
+  std::string all;
+  for (const Container& container : pod.annotated->containers) {
+    all += (all.empty() ? "" : " ") + container.name;
+    if (container.kind == ContainerKind::kSidecar) all += "(sidecar)";
+    for (const auto& [name, amount] : container.resources.limits) {
+      all += "," + name + "=" + amount.ToString();
+    }
+  }
+  return all + (pod.annotated->pod_level ? " pod-level" : "");
+}
+
+TEST(AnnotationConflict, HasThePodAsTheAnnotationStatesIt) {
+  EXPECT_EQ(AnnotatedBy(kOwnAnnotation,
+                        std::string("{") + kAppEntry + R"(,"side":{"requests":{"cpu":"500m"}}})"),
+            "as the spec");
+  EXPECT_EQ(AnnotatedBy(kOwnAnnotation, "{"), "");
+  // In the order of the annotation; of a container that it does not name, CRI shows all but
+  // devices.
+  EXPECT_EQ(AnnotatedBy(kOwnAnnotation, R"({"side":{"limits":{"cpu":"1"}}})"),
+            "side,cpu=1 app,cpu=2,memory=1Gi");
+  EXPECT_EQ(
+      AnnotatedBy(kOwnAnnotation,
+                  R"({"app":{"limits":{"cpu":"3"}},"spec.resources":{"limits":{"cpu":"4"}}})"),
+      "app,cpu=3 side pod-level");
+  // The text has no sidecars.
+  EXPECT_EQ(
+      AnnotatedBy(kIntel, R"({"initContainers":{"log":{}},"containers":{"app":{}}})",
+                  R"("initContainers":[{"name":"log","image":"i","restartPolicy":"Always"}],)"),
+      "log(sidecar) app side");
+  EXPECT_EQ(AnnotatedBy(kKoordinator, R"({"containers":{"side":{"limits":{"b.com/nic":"2"},)"
+                                      R"("requests":{"b.com/nic":"2"}}}})"),
+            "app,cpu=2,memory=1Gi side,b.com/nic=2");
+}
+
+// Two NUMA nodes of 4 CPUs; CPU 0 is reserved. `devices`: on each NUMA node.
+FleetNode NodeWith(int devices) {
+  FleetNode node;
+  node.name = "n";
+  node.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","memoryManagerPolicy":)"
+                R"("None","topologyManagerPolicy":"single-numa-node"})";
+  node.input = {{MakeMachine("socket:2 numa:1 core:4"), {}, {}}, std::nullopt, {}, {}, {}};
+  for (int i = 0; i < 2 * devices; ++i) {
+    devicemanager::Device device;
+    device.numa = {i % 2};
+    node.input.description.devices["a.com/gpu"].emplace_back("gpu-" + std::to_string(i), device);
+  }
+  return node;
+}
+
+// `amount` as requests of CPUs and of devices.
+PlannedPod PodOf(const std::string& name, const std::string& cpus, const std::string& gpus) {
+  const std::string gpu = gpus == "0" ? "" : R"(,"a.com/gpu":)" + gpus;
+  return PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
+                     R"("},"spec":{"containers":[{"name":"app","image":"i","resources":)" +
+                     R"({"limits":{"cpu":")" + cpus + R"(","memory":"64Mi")" + gpu + "}}}]}}");
+}
+
+// BestEffort by its spec; with the GPUs by its annotation.
+PlannedPod AnnotatedGpus(const std::string& gpus, bool is_bound) {
+  const std::string bound = is_bound ? R"("uid":"u",)" : "";
+  return PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"a",)" + bound +
+                     R"("annotations":{"alignd.io/resources":"{\"app\":{\"limits\":{)"
+                     R"(\"a.com/gpu\":)" +
+                     gpus + R"(}}}"}},"spec":{)" + (is_bound ? R"("nodeName":"n",)" : "") +
+                     R"("containers":[{"name":"app","image":"i"}]}})");
+}
+
+// One such pod is no reason to answer nothing.
+TEST(AnnotationConflict, LeavesOpenOnlyWhatDependsOnIt) {
+  Result<PlannedNode> node = MakePlannedNode(NodeWith(1));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Place(AnnotatedGpus("1", false)).outcome, Outcome::kUndecided);
+  EXPECT_FALSE(node->has_undecided());
+  EXPECT_EQ(node->Place(PodOf("cpus", "2", "0")).outcome, Outcome::kFits);
+  // One of two is free in any case.
+  EXPECT_EQ(node->Place(PodOf("one", "1", "1")).outcome, Outcome::kFits);
+  const Verdict other = node->Place(PodOf("other", "1", "1"));
+  EXPECT_EQ(other.outcome, Outcome::kUndecided);
+  EXPECT_NE(other.refusal->message.find("how the node takes pod default/a, whose annotation"),
+            std::string::npos)
+      << other.refusal->message;
+  EXPECT_EQ(node->Ask(PodOf("two", "1", "2")).outcome, Outcome::kRefused);
+  EXPECT_EQ(node->Ask(PodOf("rest", "3", "0")).outcome, Outcome::kFits);  // beside `other` or not
+  EXPECT_EQ(node->Ask(PodOf("large", "4", "0")).outcome, Outcome::kRefused);
+  ASSERT_EQ(node->notes().size(), 1U);
+  EXPECT_NE(node->notes()[0].find("pod default/a has an annotation"), std::string::npos);
+}
+
+// Neither node can take it.
+TEST(AnnotationConflict, IsRefusedIfAllReadingsAre) {
+  Result<PlannedNode> node = MakePlannedNode(NodeWith(0));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  PlannedPod pod = PodOf("p", "5", "0");  // of 4 in a NUMA node
+  pod.annotation_conflict = "x";
+  pod.annotated = {pod.pod.containers};
+  EXPECT_EQ(node->Ask(pod).outcome, Outcome::kRefused);
+  EXPECT_EQ(node->Place(pod).outcome, Outcome::kRefused);
+  EXPECT_TRUE(node->notes().empty());
+}
+
+// There would be too many ways to take them.
+TEST(AnnotationConflict, AfterThreeSuchPodsNothingIsDecided) {
+  Result<PlannedNode> node = MakePlannedNode(NodeWith(4));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  for (const char* const name : {"a", "b", "c"}) {
+    EXPECT_FALSE(node->has_undecided());
+    PlannedPod pod = AnnotatedGpus("1", false);
+    pod.pod.name = pod.pod.uid = name;
+    EXPECT_EQ(node->Place(pod).outcome, Outcome::kUndecided);
+  }
+  EXPECT_TRUE(node->has_undecided());
+  EXPECT_EQ(node->Ask(PodOf("cpus", "2", "0")).outcome, Outcome::kUndecided);
+}
+
+TEST(AnnotationConflict, OfAPodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
+  FleetNode described = NodeWith(1);
+  described.arriving = {AnnotatedGpus("1", true)};
+  ASSERT_TRUE(described.arriving[0].annotated.has_value());
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Ask(PodOf("cpus", "4", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("one", "1", "1")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("both", "4", "1")).outcome, Outcome::kFits);  // on NUMA node 1
+  described.arriving = {AnnotatedGpus("2", true)};  // more than a NUMA node has
+  const Result<PlannedNode> stuck = MakePlannedNode(described);
+  ASSERT_TRUE(stuck.ok()) << stuck.error().Text();
+  EXPECT_EQ(stuck->Ask(PodOf("cpus", "4", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(stuck->Ask(PodOf("one", "1", "1")).outcome, Outcome::kUndecided);
 }
 
 }  // namespace

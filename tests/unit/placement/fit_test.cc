@@ -59,6 +59,32 @@ TEST(Fit, PutsReplicasTogether) {
   EXPECT_FALSE(result->report.is_complete());
 }
 
+// Two nodes with a GPU. The first pod has one by its annotation alone.
+TEST(Fit, PodsAfterAContradictingAnnotationAreDecidedIfTheyCanBe) {
+  std::vector<FleetNode> nodes = {FitNode("a"), FitNode("b")};
+  for (FleetNode& node : nodes) {
+    devicemanager::Device device;
+    device.numa = {0};
+    node.input.description.devices["a.com/gpu"].emplace_back("gpu-0", device);
+  }
+  PlannedPod hidden;
+  hidden.pod = AppPod("hidden", {});
+  hidden.annotation_conflict = "annotation x contradicts the spec";
+  hidden.annotated = {AppPod("hidden", {{"a.com/gpu", "1"}}).containers};
+  PlannedPod with_gpu = Replica("", "first", "1");
+  with_gpu.pod = AppPod("first", {{"cpu", "1"}, {"memory", "1Gi"}, {"a.com/gpu", "1"}});
+  const auto result =
+      FitAll(nodes, {hidden, Replica("", "cpus", "8"), with_gpu, Replica("", "after", "1")});
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  const std::vector<FitEntry>& entries = result->report.entries;
+  EXPECT_EQ(entries.at(0).undecided, 1);
+  EXPECT_EQ(entries.at(1).placed, 1);
+  EXPECT_EQ(entries.at(2).undecided, 1);
+  EXPECT_EQ(entries.at(3).undecided, 1);  // which node has the one before it is not known
+  EXPECT_EQ(result->report.undecided, 3);
+  EXPECT_EQ(result->report.admitted, 1);
+}
+
 // The pods after it have less on each node.
 TEST(Fit, ADaemonSetHasAPodOnEachOfItsNodes) {
   PlannedPod daemon = Replica("DaemonSet default/agent", "agent-x", "2");

@@ -321,6 +321,31 @@ TEST(TopologyNodes, RefusesAttributesOfAligndThatCannotBe) {
   }
 }
 
+// A resource that no device plugin serves, as the configuration of the node has it: only the
+// scheduler counts it. The configuration of the planner does not say it.
+TEST(TopologyNodes, AnObjectOfAligndSaysWhatIsNoDevice) {
+  const auto answer = [](const std::string& not_devices, const std::string& licences) {
+    FleetNode described;
+    described.name = "w1";
+    described.input.description.machine = MakeMachine("socket:2 numa:1 core:10");
+    described.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0")" + not_devices +
+                       R"(,"memoryManagerPolicy":"None","topologyManagerPolicy":"restricted"})";
+    const Result<PlannedNode> node = MakePlannedNode(described);
+    EXPECT_TRUE(node.ok()) << node.error().Text();
+    Json as_node = NodeJsonOf("w1");
+    as_node["status"]["allocatable"].erase("nvidia.com/gpu");
+    as_node["status"]["allocatable"]["example.com/licence"] = "5";
+    const Json object =
+        Json::parse(noderesourcetopology::ObjectJson("w1", node->node(), node->state(), {}, {}));
+    return ObjectAnswer(NodeFromObjects({object, as_node}, ""),
+                        {{"cpu", "4"}, {"memory", "1Gi"}, {"example.com/licence", licences}});
+  };
+  const std::string stated = R"(,"notDevices":["example.com/licence"])";
+  EXPECT_EQ(answer(stated, "5"), "fits");
+  EXPECT_TRUE(HasPart(answer(stated, "6"), "Insufficient example.com/licence"));
+  EXPECT_TRUE(HasPart(answer("", "5"), "undecided: ")) << answer("", "5");
+}
+
 TEST(TopologyNodes, RefusesObjectsThatDoNotBelongTogether) {
   EXPECT_TRUE(HasPart(ObjectAnswer(NodeFromObjects({ForeignObject()}), {}),
                       "NodeResourceTopology w1: there is no Node w1"));

@@ -94,14 +94,14 @@ TEST(TopologyPods, APodThatItsLabelKeepsFromStartingIsCounted) {
 }
 
 // A node that follows the annotation gives it two GPUs, and one that follows the spec none.
-TEST(TopologyPods, APodThatStartsWithAContradictingAnnotationLeavesTheNextOnesOpen) {
+TEST(TopologyPods, APodThatStartsWithAContradictingAnnotationLeavesOpenWhatDependsOnIt) {
   Json object = ForeignObject();
   SetFingerprint({"a"}, object);
   Json hidden = BoundJson("hidden", "Pending");
   hidden["metadata"]["annotations"]["alignd.io/resources"] =
       R"({"app":{"limits":{"nvidia.com/gpu":2}}})";
   hidden["spec"]["containers"][0].erase("resources");
-  const std::map<std::string, std::string> cpus = {{"cpu", "4"}, {"memory", "1Gi"}};
+  std::map<std::string, std::string> cpus = {{"cpu", "4"}, {"memory", "1Gi"}};
   std::map<std::string, std::string> gpus = cpus;
   gpus["nvidia.com/gpu"] = "1";
   const auto asked = [&](const std::vector<Json>& pods,
@@ -114,15 +114,50 @@ TEST(TopologyPods, APodThatStartsWithAContradictingAnnotationLeavesTheNextOnesOp
   const Json steady = BoundJson("a");
   EXPECT_EQ(asked({steady}, gpus), "fits");
   EXPECT_EQ(asked({steady}, cpus), "fits");
-  EXPECT_TRUE(HasPart(asked({steady, hidden}, cpus), "undecided: "));
+  EXPECT_EQ(asked({steady, hidden}, cpus), "fits");
   EXPECT_TRUE(HasPart(asked({steady, hidden}, gpus), "undecided: ")) << "it may have them";
   // So is where another one is that starts.
   const Json other = BoundJson("b", "Pending");
   EXPECT_TRUE(HasPart(asked({steady, other, hidden}, cpus), "undecided: "));
   EXPECT_TRUE(HasPart(asked({steady, hidden, other}, cpus), "undecided: "));
   // Its own CPUs are where its devices are.
+  hidden["metadata"]["annotations"]["alignd.io/resources"] =
+      R"({"app":{"limits":{"cpu":2,"memory":"1Gi","nvidia.com/gpu":2}}})";
   hidden["spec"]["containers"][0]["resources"] = {{"limits", {{"cpu", "2"}, {"memory", "1Gi"}}}};
-  EXPECT_TRUE(HasPart(asked({steady, hidden}, cpus), "undecided: "));
+  EXPECT_EQ(asked({steady, hidden}, cpus), "fits");
+  cpus["cpu"] = "10";
+  EXPECT_TRUE(HasPart(asked({steady, hidden}, cpus), "how the node takes pod default/hidden"));
+  cpus["cpu"] = "11";
+  EXPECT_TRUE(HasPart(asked({steady, hidden}, cpus), "refused: "));
+}
+
+// The second init container takes a CPU of the first one or another one, which the object does not
+// say. With the option, a container counts the free cores, without those that it may reuse.
+TEST(TopologyPods, WithFullPcpusOnlyWhatTwoInitContainersShareIsUndecided) {
+  FleetNode described;
+  described.name = "w1";
+  described.input.description.machine = MakeMachine("socket:2 numa:1 core:3");
+  described.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+                     R"("cpuManagerPolicyOptions":{"full-pcpus-only":"true"}})";
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  Json as_node = NodeJsonOf("w1");
+  as_node["status"]["capacity"]["cpu"] = "6";
+  as_node["status"]["allocatable"]["cpu"] = "5";
+  const Json object =
+      Json::parse(noderesourcetopology::ObjectJson("w1", node->node(), node->state(), {}, {}));
+  const Result<PlannedNode> known = NodeFromObjects({object, as_node}, "");
+  ASSERT_TRUE(known.ok()) << known.error().Text();
+  const auto cpus = [](const std::string& count) {
+    return std::map<std::string, std::string>{{"cpu", count}, {"memory", "64Mi"}};
+  };
+  PlannedPod pod;
+  pod.pod = MakePod("p", {Init("i", cpus("3")), App("a", cpus("2"))});
+  EXPECT_EQ(known->Ask(pod).outcome, Outcome::kFits);
+  pod.pod = MakePod("p", {Init("i", cpus("3")), Init("j", cpus("1")), App("a", cpus("2"))});
+  const Verdict verdict = known->Ask(pod);
+  EXPECT_EQ(verdict.outcome, Outcome::kUndecided);
+  EXPECT_TRUE(HasPart(verdict.refusal->message, "pod default/p has init containers"));
 }
 
 // What it is assigned when it starts again can be missing in the object.
