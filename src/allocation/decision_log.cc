@@ -156,9 +156,13 @@ bool IsPlain(const PodDecision& decision) {
 std::string Describe(const PodDecision& decision) {
   std::string text = "pod " + decision.name_space + "/" + decision.name + " (" + decision.pod_uid +
                      ") " + DescribeOutcome(decision);
-  if (!decision.asked.empty()) text += " | requested " + decision.asked;
+  // An explained refusal says both: on a large machine, a line of it is long enough.
+  const auto add = [&text](const char* label, const std::string& value) {
+    if (text.find(value) == std::string::npos) text += label + value;
+  };
+  add(" | requested ", decision.asked);
   if (!decision.source.empty()) text += " | source " + decision.source;
-  if (!decision.available.empty()) text += " | available " + decision.available;
+  add(" | available ", decision.available);
   return text;
 }
 

@@ -166,12 +166,43 @@ bool RequestsPartOfByte(const Node& node, const Pod& pod) {
   });
 }
 
+// What to request of a container in place of CPUs that are no whole cores, where only whole cores
+// are assigned. Empty: that is not why the empty node refuses the pod, or it is not all.
+std::string RequestWholeCores(const Node& node, const NodeState& state, const Pod& pod) {
+  const NodeState empty = EmptyState(node, state);
+  const Admission refused = Admit(node, empty, pod, AnyDevices);
+  const bool is_cut = refused.refusal && refused.refusal->message.find(
+                                             "not multiple cpus per core") != std::string::npos;
+  if (!is_cut) return {};
+  const int64_t per_core = node.machine.cpus_per_core();
+  for (size_t i = 0; i < pod.containers.size(); ++i) {
+    const int64_t rest = ExclusiveCpuCount(pod, pod.containers[i]) % per_core;
+    if (rest == 0) continue;
+    const int64_t less = ExclusiveCpuCount(pod, pod.containers[i]) - rest;
+    std::string counts;
+    for (const int64_t count : {less, less + per_core}) {
+      Pod whole = pod;
+      for (ResourceList* list :
+           {&whole.containers[i].resources.requests, &whole.containers[i].resources.limits}) {
+        if (list->contains("cpu")) (*list)["cpu"] = Quantity(count);
+      }
+      if (count == 0 || !Fits(node, empty, whole)) continue;
+      counts += (counts.empty() ? "" : " or ") + std::to_string(count);
+    }
+    if (counts.empty()) return {};
+    return "request " + counts + " CPUs for container " + pod.containers[i].name +
+           ": only whole cores of " + std::to_string(per_core) + " CPUs are assigned";
+  }
+  return {};
+}
+
 // What helps a pod that does not fit on the empty node.
 std::string RequestLess(const Node& node, const NodeState& state, const Pod& pod) {
   const std::string missing =
       AssignsMemory(node, pod) ? HugePagesNotThere(node, state, pod) : std::string();
   if (!missing.empty()) return "the machine has no " + missing + ": reserve some, or request none";
   if (RequestsPartOfByte(node, pod)) return "request a whole number of bytes of memory";
+  if (std::string cores = RequestWholeCores(node, state, pod); !cores.empty()) return cores;
   const bool is_memory =
       AssignsMemory(node, pod) && Fits(node, EmptyState(node, state), WithLittleMemory(pod));
   return is_memory ? "request less memory or fewer huge pages" : "reduce its requests";

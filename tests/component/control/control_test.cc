@@ -394,7 +394,7 @@ TEST_F(ControlTest, ListsPodsWithTheirSource) {
       std::string::npos)
       << pods.out;
   const testing::Printed yaml = Alignctl({"pods", "-o", "yaml", "--socket", socket()});
-  EXPECT_NE(yaml.out.find("\"exclusive_cpus\": \"2-3\"\n"), std::string::npos) << yaml.out;
+  EXPECT_NE(yaml.out.find("exclusive_cpus: \"2-3\"\n"), std::string::npos) << yaml.out;
 }
 
 TEST_F(ControlTest, SaysWhatWouldLetARefusedPodFit) {

@@ -162,7 +162,7 @@ TEST_F(TopologyServiceTest, AlignctlPrintsTheObject) {
   EXPECT_EQ(json::parse(printed.out), json::parse(Get().object()));
   const testing::Printed yaml =
       Alignctl({"topology", "-o", "nrt-yaml", "--node-name", "worker-1", "--socket", socket()});
-  EXPECT_NE(yaml.out.find("\"kind\": \"NodeResourceTopology\"\n"), std::string::npos) << yaml.out;
+  EXPECT_NE(yaml.out.find("kind: \"NodeResourceTopology\"\n"), std::string::npos) << yaml.out;
 }
 
 TEST_F(TopologyServiceTest, HasKoordinatorsAnnotationsIfAskedForThem) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -93,6 +94,31 @@ TEST(AdviceTest, ARefusalBecauseOfTheLocalityNamesNoOtherCause) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
   const std::string text = Refusing(node, NodeState::Initial(node), Wanting("a", "5"));
   EXPECT_FALSE(Mentions(text, "Cause:")) << text;
+}
+
+// "Reduce its requests" would be the half of it.
+TEST(AdviceTest, PartsOfCoresAreRequestedAsWholeOnes) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.cpu_manager_policy_options["full-pcpus-only"] = "true";
+  config.reserved_system_cpus = "0,1";
+  const Result<Node> node = Node::Make(MakeMachine("socket:1 numa:1 core:4 thread:2"), config);
+  ASSERT_TRUE(node.ok()) << node.error().message;
+  const NodeState empty = NodeState::Initial(*node);
+  const auto help = [&](const char* count) {
+    const std::string text = Refusing(*node, empty, Wanting("a", count));
+    return text.substr(std::min(text.size(), text.find("even on the empty node: ")));
+  };
+  constexpr char kWholeCores[] = ": only whole cores of 2 CPUs are assigned";
+  EXPECT_EQ(
+      help("3"),
+      std::string("even on the empty node: request 2 or 4 CPUs for container app") + kWholeCores);
+  EXPECT_EQ(help("1"),
+            std::string("even on the empty node: request 2 CPUs for container app") + kWholeCores);
+  // One more than there are: only the smaller number fits.
+  EXPECT_EQ(help("7"),
+            std::string("even on the empty node: request 6 CPUs for container app") + kWholeCores);
+  EXPECT_EQ(help("9"), "even on the empty node: reduce its requests");
 }
 
 NodeState WithCardAndPort(const Node& node) {

@@ -202,6 +202,11 @@ TEST(DecisionLog, DescribesADecisionInOneLine) {
       Describe(refused),
       "pod default/name-of-u1 (u1) refused, TopologyAffinityError: no locality | requested app: 9 "
       "exclusive CPUs | source annotation | available NUMA node 0: 1 of 4 CPUs (3)");
+  refused.refusal->message =
+      "no locality. Requested: " + refused.asked + ". Free: " + refused.available;
+  EXPECT_EQ(Describe(refused),
+            "pod default/name-of-u1 (u1) refused, TopologyAffinityError: no locality. Requested: "
+            "app: 9 exclusive CPUs. Free: NUMA node 0: 1 of 4 CPUs (3) | source annotation");
   PodDecision failed = RefusedPod("u2", "");
   failed.refusal.reset();
   failed.error = Error{ErrorCode::kIo, "write x: disk full", "free some space"};
