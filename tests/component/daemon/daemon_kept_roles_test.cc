@@ -170,6 +170,41 @@ TEST_F(DaemonKeptRoles, InitContainerOfANewSandboxReusesTheCpusOfTheAppOnAFullNo
   EXPECT_EQ(CpusOf(CreateAndStart(again, pod, Config(app, 1))), cpus.ToString());
 }
 
+// The memory of the node is taken: the init container uses what `app` is assigned.
+TEST_F(DaemonKeptRoles, InitContainerOfANewSandboxNeedsNoMemoryBesideTheApp) {
+  for (const bool restarts : {false, true}) {
+    SCOPED_TRACE(restarts);
+    const std::string config = StaticConfig(kStaticMemory);
+    Start(config);
+    const One rest{"app", 2, 62 * kGiB};
+    RunOne(IntelPod("rest", {}, {rest}, 2, 62 * kGiB), Config(rest));
+    const One init{"init", 1, 2 * kGiB};
+    const One app{"app", 2, 62 * kGiB};
+    v1::PodSandboxConfig pod = IntelPod("p", {init}, {app}, 2, 62 * kGiB);
+    const std::string sandbox = Run(pod);
+    const std::string first = CreateAndStart(sandbox, pod, Config(init));
+    ASSERT_TRUE(runtime_->EndContainer(first, 0));
+    const std::string cpus = CpusOf(CreateAndStart(sandbox, pod, Config(app)));
+    EXPECT_TRUE(Eventually([&] { return !CpusInState("p").contains("init"); })) << State();
+    ASSERT_TRUE(StopSandbox(sandbox).ok());
+    if (restarts) Restart(config);
+    pod.mutable_metadata()->set_attempt(1);
+    const std::string again = Run(pod);
+    const std::string second = CreateAndStart(again, pod, Config(init, 1));
+    ASSERT_TRUE(runtime_->EndContainer(second, 0));
+    EXPECT_EQ(CpusOf(CreateAndStart(again, pod, Config(app, 1))), cpus);
+    const std::string assigned = R"("p":{"app":[{"numaAffinity":[1],"type":"memory","size":)" +
+                                 std::to_string(62 * kGiB) + "}]}";
+    EXPECT_TRUE(Eventually([&] {
+      return ReadText(StateDir() / "memory_manager_state").find(assigned) != std::string::npos;
+    })) << ReadText(StateDir() / "memory_manager_state");
+    StopDaemon();
+    runtime_.reset();
+    std::filesystem::remove_all(StateDir());
+    watch_.Forget();
+  }
+}
+
 // In the kubelet's order, with failures and restarts at random.
 TEST_F(DaemonKeptRoles, NoOrderOfFailuresAndRestartsCostsAContainerItsCpus) {
   std::mt19937 random(15);
