@@ -111,6 +111,8 @@ void PodCpuGuard::TakeRequests() {
   for (const std::string& uid : accepted) {
     const auto pod = pods_.find(uid);
     if (pod == pods_.end()) continue;
+    // The kubelet writes its quota at each of them.
+    if (!pod->second.reported) pod->second.repairs.clear();
     pod->second.shares.clear();  // the check reads them
     pod->second.changed.reset();
     pod->second.restore = false;

@@ -330,6 +330,16 @@ TEST_P(PodCpuGuardTest, QuotaThatIsRewrittenIsReportedAndLiftedAtALimitedRate) {
   }));
 }
 
+TEST_P(PodCpuGuardTest, QuotaOfEachAcceptedResizeIsLiftedAndNotReported) {
+  Start({.repairs = 3, .window = hours(1), .pause = hours(1)});
+  for (int i = 0; i < 8; ++i) {
+    Write(Quota(), Some());
+    guard_->ResizeAccepted("uid");
+    ASSERT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+  }
+  EXPECT_FALSE(Reported(ConditionType::kPodQuotaRewritten));
+}
+
 // By a program that writes them, and a client of which alignd refuses resizes.
 TEST_P(PodCpuGuardTest, SharesThatAreRewrittenAreRestoredAtALimitedRate) {
   Start({.repairs = 3, .window = hours(1), .pause = hours(1), .settle = hours(1)});
