@@ -31,8 +31,8 @@ struct KubeletNode {
   std::string State() const;
 };
 
-// `root`: root directory of the node. `unit`: of the kubelet. A configuration with which alignd does
-// not start is one of the problems. Errors: other files that cannot be read.
+// `root`: root directory of the node. `unit`: of the kubelet. A configuration with which alignd
+// does not start is one of the problems. Errors: other files that cannot be read.
 Result<KubeletNode> LookAtKubelet(const std::string& root, const std::string& unit);
 
 void PrintProblems(const std::vector<kubelet::Disagreement>& problems, std::ostream& out);
