@@ -70,8 +70,8 @@ class BoundedPool final : public httplib::TaskQueue {
       if (thread.is_working) continue;
       thread.is_working = thread.queue.Post([this, &thread] { Work(thread); });
       if (thread.is_working) return Place::kQueue;
-      break;  // there is no further thread, and those that work take it
     }
+    // There is no further thread, and those that work take it.
     if (std::ranges::any_of(threads_, &Thread::is_working)) return Place::kQueue;
     tasks_.pop_back();
     return Place::kHere;

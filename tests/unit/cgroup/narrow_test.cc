@@ -109,6 +109,8 @@ TEST_P(NarrowTest, SetThatTheKernelDoesNotApplyIsAnError) {
 }
 
 TEST_P(NarrowTest, FileThatCannotBeWrittenIsAnError) {
+  std::filesystem::remove(Effective("pod/c"));
+  std::ofstream(Effective("pod/c")) << "0-3\n";
   std::filesystem::remove(Directory("pod/c") / "cpuset.cpus");
   std::filesystem::create_symlink("/dev/null", Directory("pod/c") / "cpuset.cpus");
   EXPECT_EQ(Fault("0-3"), ErrorCode::kIo);
