@@ -300,7 +300,9 @@ Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vecto
     Result<Comparison> comparison =
         Compare(nodes, change, options.strategy, pods, options.fill, for_each, decidable);
     if (!comparison.ok()) {
-      return comparison.error().In("comparison " + change.key + "=" + change.value);
+      Error error = comparison.error().In("comparison " + change.key + "=" + change.value);
+      if (error.remedy.empty()) error.remedy = "compare with a value that is permitted";
+      return error;
     }
     result.comparisons.push_back(*std::move(comparison));
   }

@@ -256,6 +256,7 @@ TEST(Fit, ComparesConfigurations) {
   const auto bad = FitAll({FitNode("a")}, {Replica("", "p", "1")}, options);
   ASSERT_FALSE(bad.ok());
   EXPECT_TRUE(bad.error().message.starts_with("comparison policy=strict: ")) << bad.error().message;
+  EXPECT_EQ(bad.error().remedy, "compare with a value that is permitted");
 }
 
 // The Node object has what can be allocated now.
