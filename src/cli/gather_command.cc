@@ -128,9 +128,11 @@ Sources FindSources(const GatherOptions& stated, Collection& collection) {
   return found;
 }
 
-void AddDecisions(const Result<control::v1::ExplainResponse>& explained, Collection& collection) {
-  collection.Add("explain.txt", TextOf(explained, [](const auto& report, std::ostream& out) {
-                   PrintDecisions(report, out);
+void AddDecisions(const Result<control::v1::ExplainResponse>& explained, bool knows_queue,
+                  Collection& collection) {
+  collection.Add("explain.txt",
+                 TextOf(explained, [knows_queue](const auto& report, std::ostream& out) {
+                   PrintDecisions(report, knows_queue, out);
                  }));
   collection.Add("explain.json", TextOf(explained, [](const auto& report, std::ostream& out) {
                    out << DecisionsJson(report) << '\n';
@@ -148,7 +150,7 @@ void AddReports(const GatherOptions& options, const control::v1::GetStatusRespon
   collection.Add("pods.txt", TextOf(client.ListPods(), [](const auto& report, std::ostream& out) {
                    PrintPods(report, /*wide=*/true, out);
                  }));
-  AddDecisions(client.Explain("", kAllDecisions), collection);
+  AddDecisions(client.Explain("", kAllDecisions), /*knows_queue=*/true, collection);
   const auto settings = WithoutSecretSettings(client.GetConfig());
   for (const auto& [name, output] :
        {std::pair("settings.txt", "wide"), {"settings.json", "json"}}) {
@@ -174,7 +176,7 @@ Result<control::v1::ExplainResponse> SavedDecisions(const fs::path& state_dir) {
 // In place of the reports: what alignd saved, and what a start would find.
 void AddWithoutAlignd(const Sources& sources, Collection& collection) {
   collection.Miss("status, pods, settings", sources.status.error());
-  AddDecisions(SavedDecisions(sources.state_dir), collection);
+  AddDecisions(SavedDecisions(sources.state_dir), /*knows_queue=*/false, collection);
   daemon::Options start = sources.start;
   start.config = sources.config;
   start.state_dir = sources.state_dir;
