@@ -35,7 +35,7 @@ Result<int> ShowDecisions(const ExplainOptions& options, std::ostream& out) {
            "`alignctl pods` shows the pod, see `alignctl status` for UnmanagedContainer; if no "
            "pods are shown at all, run `alignctl kubelet status`\n";
   } else {
-    PrintDecisions(*explained, out);
+    PrintDecisions(*explained, /*knows_queue=*/true, out);
   }
   return is_unknown ? kFailure : kSuccess;
 }

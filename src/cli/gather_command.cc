@@ -23,6 +23,7 @@
 #include "allocation/boot_record.h"
 #include "cli/config_command.h"
 #include "cli/gather_archive.h"
+#include "cli/gather_start.h"
 #include "cli/kubelet_report.h"
 #include "cli/output.h"
 #include "cli/redact.h"
@@ -33,14 +34,12 @@
 #include "control/decision_history.h"
 #include "daemon/command_line.h"
 #include "daemon/known_cpus.h"
-#include "daemon/options.h"
 #include "daemon/start_check.h"
 #include "host/file.h"
 #include "host/subprocess.h"
 #include "host/sysfs_machine.h"
 #include "kubelet/agreement.h"
 #include "kubelet/file_view.h"
-#include "moving/handover.h"
 
 namespace alignd::cli {
 namespace {
@@ -89,27 +88,27 @@ struct Sources {
   Result<control::v1::GetStatusResponse> status;
   fs::path state_dir;
   fs::path device_plugin_dir;
-  fs::path config;  // empty: alignd has none
-  // With which alignd would start, as far as its unit says it.
-  daemon::Options start;
+  fs::path config;                    // empty: alignd has none
+  Result<kubelet::AligndSetup> unit;  // read if there is no answer
 };
 
 // Without an answer, alignd's unit says where the files are: also if alignd does not start because
 // of them.
 Sources FindSources(const GatherOptions& stated, Collection& collection) {
-  Sources found{control::ControlClient(stated.socket).GetStatus(), {}, {}, {}, {}};
+  Sources found{
+      control::ControlClient(stated.socket).GetStatus(), {}, {}, {}, kubelet::AligndSetup()};
   if (found.status.ok()) {
     found.state_dir = found.status->state_dir();
     found.device_plugin_dir = found.status->device_plugin_dir();
     found.config = found.status->config();
   } else {
-    const Result<kubelet::AligndSetup> unit = kubelet::FindAligndFlags(kubelet::FileView("/"));
+    found.unit = kubelet::FindAligndFlags(kubelet::FileView("/"));
+    const Result<kubelet::AligndSetup>& unit = found.unit;
     if (!unit.ok()) collection.Miss("alignd.service", unit.error());
     const kubelet::AligndSetup setup = unit.ok() ? *unit : kubelet::AligndSetup();
     found.state_dir = unit.ok() ? setup.state_dir : "/var/lib/alignd";
     found.device_plugin_dir = setup.device_plugin_dir;
     found.config = setup.config_file;
-    moving::TakeFlags(setup, found.start);
     const bool is_unknown = !setup.has_unit && setup.config_file.empty() && stated.config.empty();
     if (is_unknown && unit.ok()) {
       collection.Miss("config.json", {ErrorCode::kNotFound,
@@ -128,9 +127,11 @@ Sources FindSources(const GatherOptions& stated, Collection& collection) {
   return found;
 }
 
-void AddDecisions(const Result<control::v1::ExplainResponse>& explained, Collection& collection) {
-  collection.Add("explain.txt", TextOf(explained, [](const auto& report, std::ostream& out) {
-                   PrintDecisions(report, out);
+void AddDecisions(const Result<control::v1::ExplainResponse>& explained, bool knows_queue,
+                  Collection& collection) {
+  collection.Add("explain.txt",
+                 TextOf(explained, [knows_queue](const auto& report, std::ostream& out) {
+                   PrintDecisions(report, knows_queue, out);
                  }));
   collection.Add("explain.json", TextOf(explained, [](const auto& report, std::ostream& out) {
                    out << DecisionsJson(report) << '\n';
@@ -148,7 +149,7 @@ void AddReports(const GatherOptions& options, const control::v1::GetStatusRespon
   collection.Add("pods.txt", TextOf(client.ListPods(), [](const auto& report, std::ostream& out) {
                    PrintPods(report, /*wide=*/true, out);
                  }));
-  AddDecisions(client.Explain("", kAllDecisions), collection);
+  AddDecisions(client.Explain("", kAllDecisions), /*knows_queue=*/true, collection);
   const auto settings = WithoutSecretSettings(client.GetConfig());
   for (const auto& [name, output] :
        {std::pair("settings.txt", "wide"), {"settings.json", "json"}}) {
@@ -174,18 +175,17 @@ Result<control::v1::ExplainResponse> SavedDecisions(const fs::path& state_dir) {
 // In place of the reports: what alignd saved, and what a start would find.
 void AddWithoutAlignd(const Sources& sources, Collection& collection) {
   collection.Miss("status, pods, settings", sources.status.error());
-  AddDecisions(SavedDecisions(sources.state_dir), collection);
-  daemon::Options start = sources.start;
-  start.config = sources.config;
-  start.state_dir = sources.state_dir;
-  start.device_plugin_dir = sources.device_plugin_dir;
-  daemon::StartCheck check = daemon::CheckStart(start, {.paths = false, .state = true});
-  for (control::v1::Setting& setting : check.settings) {
-    if (IsSecretName(setting.name())) setting.set_value(kRemoved);
+  AddDecisions(SavedDecisions(sources.state_dir), /*knows_queue=*/false, collection);
+  Result<daemon::StartCheck> check = CheckStartOfUnit(
+      sources.unit, {sources.config, sources.state_dir, sources.device_plugin_dir});
+  if (check.ok()) {
+    for (control::v1::Setting& setting : check->settings) {
+      if (IsSecretName(setting.name())) setting.set_value(kRemoved);
+    }
   }
-  std::ostringstream text;
-  daemon::PrintStartCheck(check, /*wide=*/true, text);
-  collection.Add("check.txt", text.str());
+  collection.Add("check.txt", TextOf(check, [](const auto& report, std::ostream& out) {
+                   daemon::PrintStartCheck(report, /*wide=*/true, out);
+                 }));
 }
 
 void AddStateFiles(const fs::path& state_dir, const fs::path& device_plugin_dir,

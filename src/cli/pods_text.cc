@@ -101,8 +101,8 @@ void PrintWhyNot(const v1::WhyNotResponse& report, std::ostream& out) {
   out << "pod " << why.pod() << ": "
       << (why.fits() ? Coloured{Colour::kGreen, "fits now"} : Coloured{Colour::kRed, not_now})
       << '\n';
-  const bool has_parts = PartsOfRefusal(why.message()).size() > 1;
-  if (!why.asked().empty() && !has_parts) out << "  requested: " << why.asked() << '\n';
+  const bool has_request = HasPart(PartsOfRefusal(why.message()), "requested");
+  if (!why.asked().empty() && !has_request) out << "  requested: " << why.asked() << '\n';
   if (why.fits()) return;
   PrintRefusal(why.reason(), why.message(), "  ", out);
   if (has_failed) {

@@ -1,5 +1,6 @@
 #include "cli/refusal_text.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <map>
@@ -13,18 +14,19 @@ namespace {
 struct Mark {
   std::string_view text;
   std::string_view label;
+  bool is_list = false;   // with kBetweenEntries, which in other parts is punctuation
   bool is_shown = false;  // apart from the end of the sentence before
 };
 constexpr std::string_view kToDo = "what to do";
 constexpr std::array<Mark, 9> kMarks = {{
-    {". Requested: ", "requested"},
+    {". Requested: ", "requested", true},
     {". Cause: ", "cause"},
-    {". Free: ", "free"},
-    {". What would help: ", "what would help"},
-    {". Still assigned: ", "still assigned"},
-    {". Wait until this pod ends", kToDo, true},
-    {". Wait until these pods end", kToDo, true},
-    {". A pod that is ending releases", kToDo, true},
+    {". Free: ", "free", true},
+    {". What would help: ", "what would help", true},
+    {". Still assigned: ", "still assigned", true},
+    {". Wait until this pod ends", kToDo, false, true},
+    {". Wait until these pods end", kToDo, false, true},
+    {". A pod that is ending releases", kToDo, false, true},
     {". Waits: ", "waits"},
 }};
 
@@ -57,10 +59,15 @@ std::vector<RefusalPart> PartsOfRefusal(const std::string& message) {
     const size_t begin =
         mark->first + (mark->second->is_shown ? kEndOfSentence : mark->second->text.size());
     const size_t end = std::next(mark) == marks.end() ? message.size() : std::next(mark)->first;
+    const std::string text = message.substr(begin, end - begin);
     parts.push_back({std::string(mark->second->label),
-                     EntriesOf(std::string_view(message).substr(begin, end - begin))});
+                     mark->second->is_list ? EntriesOf(text) : std::vector<std::string>{text}});
   }
   return parts;
+}
+
+bool HasPart(const std::vector<RefusalPart>& parts, std::string_view label) {
+  return std::ranges::find(parts, label, &RefusalPart::label) != parts.end();
 }
 
 void PrintPart(const RefusalPart& part, const std::string& indent, std::ostream& out) {

@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace alignd::cli {
@@ -18,6 +19,8 @@ struct RefusalPart {
 
 // A message without such parts is one part.
 std::vector<RefusalPart> PartsOfRefusal(const std::string& message);
+
+bool HasPart(const std::vector<RefusalPart>& parts, std::string_view label);
 
 // A part with several entries has a line for each of them. Each line starts with `indent`.
 void PrintPart(const RefusalPart& part, const std::string& indent, std::ostream& out);

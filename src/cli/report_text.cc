@@ -65,13 +65,13 @@ bool IsSameExplanation(v1::ContainerDecision a, const v1::ContainerDecision& b) 
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
-void PrintDecision(const v1::PodDecision& decision, std::ostream& out) {
+void PrintDecision(const v1::PodDecision& decision, bool knows_queue, std::ostream& out) {
   out << IsoTime(decision.time_unix_ms()) << "  pod " << decision.pod_namespace() << "/"
       << decision.pod_name() << " (" << decision.pod_uid() << ") " << decision.outcome();
   const bool has_waited = decision.outcome() == "waiting" && !decision.reason().empty();
   if (decision.position() > 0) {
     out << ", position " << decision.position() << " in the queue";
-  } else if (has_waited) {
+  } else if (has_waited && knows_queue) {
     out << ", no place in the queue now";
   }
   if (decision.times() > 1) out << ", " << decision.times() << " times in a row";
@@ -80,14 +80,11 @@ void PrintDecision(const v1::PodDecision& decision, std::ostream& out) {
     PrintRefusal(decision.reason(), decision.message(), "  ", out);
   }
   const std::vector<RefusalPart> parts = PartsOfRefusal(decision.message());
-  const auto has = [&parts](const std::string& label) {
-    return std::ranges::find(parts, label, &RefusalPart::label) != parts.end();
-  };
-  if (!decision.asked().empty() && !has("requested")) {
+  if (!decision.asked().empty() && !HasPart(parts, "requested")) {
     out << "  requested: " << decision.asked() << '\n';
   }
   if (!decision.source().empty()) out << "  source: " << decision.source() << '\n';
-  if (!decision.available().empty() && !has("free")) {
+  if (!decision.available().empty() && !HasPart(parts, "free")) {
     out << "  free: " << decision.available() << '\n';
   }
   PrintExplanations(decision.containers(), "  ", out);
@@ -122,7 +119,7 @@ void PrintExplanations(const RepeatedPtrField<v1::ContainerDecision>& containers
 
 void PrintLegend(std::ostream& out) { out << "{..}: NUMA nodes; !: preferred\n"; }
 
-void PrintDecisions(const v1::ExplainResponse& report, std::ostream& out) {
+void PrintDecisions(const v1::ExplainResponse& report, bool knows_queue, std::ostream& out) {
   v1::ExplainResponse explained = report;
   MakePrintable(explained);
   if (explained.decisions().empty()) {
@@ -130,7 +127,7 @@ void PrintDecisions(const v1::ExplainResponse& report, std::ostream& out) {
     return;
   }
   for (const v1::PodDecision& decision : explained.decisions()) {
-    PrintDecision(decision, out);
+    PrintDecision(decision, knows_queue, out);
     out << '\n';
   }
   // A refused resize has no hints.

@@ -29,7 +29,9 @@ void PrintExplanations(
 // Explains the symbols of PrintExplanations, in one line.
 void PrintLegend(std::ostream& out);
 
-// Texts of others are printed as host::Printable.
-void PrintDecisions(const control::v1::ExplainResponse& report, std::ostream& out);
+// `knows_queue`: alignd has answered, so a pod without a position is not in its queue. Texts of
+// others are printed as host::Printable.
+void PrintDecisions(const control::v1::ExplainResponse& report, bool knows_queue,
+                    std::ostream& out);
 
 }  // namespace alignd::cli

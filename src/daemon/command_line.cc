@@ -229,8 +229,7 @@ std::optional<Wrong> FindRefused(const std::vector<Named>& chosen, CLI::ExitCode
   return std::nullopt;
 }
 
-std::string DescribeParseError(const CLI::App* program, const CLI::Error& error) {
-  const std::vector<Named> chosen = ChosenCommands(*program);
+Wrong FindWrong(const std::vector<Named>& chosen, const CLI::Error& error) {
   // Not by its name: that of an ExtrasError is the name of the command.
   const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
   const bool is_missing = code == CLI::ExitCodes::RequiredError;
@@ -241,9 +240,14 @@ std::string DescribeParseError(const CLI::App* program, const CLI::Error& error)
   if (!wrong && is_missing && last.get_require_subcommand_min() > 0) {
     wrong = Wrong{&chosen.back(), "a command is missing: " + Listed(CommandsBelow(last), ", ")};
   }
-  if (!wrong) wrong = Wrong{&chosen.back(), error.what()};
-  const std::string& path = wrong->at->path;
-  return path + ": " + host::Printable(wrong->text) + "\nRun `" + path +
+  return wrong ? *std::move(wrong) : Wrong{&chosen.back(), error.what()};
+}
+
+std::string DescribeParseError(const CLI::App* program, const CLI::Error& error) {
+  const std::vector<Named> chosen = ChosenCommands(*program);
+  const Wrong wrong = FindWrong(chosen, error);
+  const std::string& path = wrong.at->path;
+  return path + ": " + host::Printable(wrong.text) + "\nRun `" + path +
          " --help` for more information.\n";
 }
 
@@ -252,6 +256,10 @@ std::string DescribeParseError(const CLI::App* program, const CLI::Error& error)
 void SetUpProgram(CLI::App& app) {
   app.set_version_flag("--version", VersionOf(app.get_name()));
   app.failure_message(DescribeParseError);
+}
+
+std::string DescribeWrongWords(const CLI::App& program, const CLI::Error& error) {
+  return host::Printable(FindWrong(ChosenCommands(program), error).text);
 }
 
 void AddExamples(CLI::App& command, const std::vector<std::string>& examples,

@@ -5,17 +5,14 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "daemon/command_line.h"
 #include "metrics/listen_address.h"
-#include "rpc/unix_socket.h"
 
 namespace alignd::daemon {
 
@@ -299,32 +296,17 @@ std::vector<GivenOption> GivenIn(const CLI::App& app, const Options& options) {
   return given;
 }
 
-}  // namespace
-
-void DescribeOptions(const std::function<void(const CLI::App&)>& use) {
-  Values values;
-  CLI::App app(kDescription, "alignd");
-  AddOptions(app, values);
-  use(app);
+void Parse(int argc, const char* const* argv, CLI::App& app, const Values& values) {
+  app.parse(argc, argv);
+  if (values.mirror == "off" && !values.mirror_rules.empty()) {
+    throw CLI::ValidationError("--mirror-resource", "--mirror is off");
+  }
 }
 
-std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status) {
-  Values values;
-  CLI::App app(kDescription, "alignd");
-  AddOptions(app, values);
+// Of an `app` that has parsed into `values`.
+Options TakeOptions(const CLI::App& app, Values& values) {
   auto& [options, runtime_timeout_ms, plugin_durations, compatibility, pod_policies, on_bad_state,
          on_refusal, resizes, mirror, mirror_rules] = values;
-  try {
-    app.parse(argc, argv);
-    if (mirror == "off" && !mirror_rules.empty()) {
-      throw CLI::ValidationError("--mirror-resource", "--mirror is off");
-    }
-  } catch (const CLI::ParseError& error) {
-    const std::vector<std::string_view> words(argv, argv + argc);
-    const bool checks = std::ranges::find(words, "--check") != words.end();
-    exit_status = app.exit(error) == 0 ? 0 : checks ? EXIT_FAILURE : kWrongCommandLine;
-    return std::nullopt;
-  }
   if (!compatibility.empty()) {
     for (const auto release : {Compatibility::k1_20, Compatibility::k1_36, Compatibility::k1_37}) {
       if (compatibility == ToString(release)) options.compatibility = release;
@@ -350,26 +332,55 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
     *duration.option = std::chrono::milliseconds(duration.ms);
   }
   options.given = GivenIn(app, options);
-  return options;
+  return std::move(options);
 }
 
-Result<Done> RequireOwnSockets(const Options& options) {
-  const Result<std::string> ours = rpc::SocketPath(options.listen);
-  if (!ours.ok()) return ours.error().In("--listen");
-  const Result<std::string> runtimes = rpc::SocketPath(options.runtime_endpoint);
-  if (!runtimes.ok()) return runtimes.error().In("--runtime-endpoint");
-  std::error_code code;
-  const bool same = *ours == *runtimes || std::filesystem::equivalent(*ours, *runtimes, code);
-  const auto metrics = metrics::ParseListenAddress(options.metrics_address);
-  const std::string path = metrics.ok() && *metrics ? (*metrics)->path : std::string();
-  if (!path.empty() && (path == *ours || path == *runtimes)) {
-    return Error{ErrorCode::kInvalidArgument, "--metrics-address is the socket of CRI: " + path,
-                 "give --metrics-address a path of its own"};
+}  // namespace
+
+void DescribeOptions(const std::function<void(const CLI::App&)>& use) {
+  Values values;
+  CLI::App app(kDescription, "alignd");
+  AddOptions(app, values);
+  use(app);
+}
+
+std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status) {
+  Values values;
+  CLI::App app(kDescription, "alignd");
+  AddOptions(app, values);
+  try {
+    Parse(argc, argv, app, values);
+  } catch (const CLI::ParseError& error) {
+    const std::vector<std::string_view> words(argv, argv + argc);
+    const bool checks = std::ranges::find(words, "--check") != words.end();
+    exit_status = app.exit(error) == 0 ? 0 : checks ? EXIT_FAILURE : kWrongCommandLine;
+    return std::nullopt;
   }
-  if (!same) return Done{};
-  return Error{
-      ErrorCode::kInvalidArgument, "--listen and --runtime-endpoint are one socket: " + *ours,
-      "give --listen a path of its own, and set the kubelet's containerRuntimeEndpoint to it"};
+  return TakeOptions(app, values);
+}
+
+Result<Options> OptionsOf(const std::vector<std::string>& words) {
+  Values values;
+  CLI::App app(kDescription, "alignd");
+  AddOptions(app, values);
+  std::vector<const char*> argv = {"alignd"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  const auto refused = [](const std::string& why) {
+    return Error{ErrorCode::kInvalidArgument, why, "correct the flag; `alignd --help` lists them"};
+  };
+  try {
+    Parse(static_cast<int>(argv.size()), argv.data(), app, values);
+  } catch (const CLI::Success&) {
+    return refused("with --help or --version, alignd ends at once");
+  } catch (const CLI::ParseError& error) {
+    return refused(DescribeWrongWords(app, error));
+  }
+  if (values.options.check) return refused("with --check, alignd ends after the check");
+  Options options = TakeOptions(app, values);
+  // They are those of this process.
+  std::erase_if(options.given,
+                [](const GivenOption& option) { return option.source == "environment"; });
+  return options;
 }
 
 }  // namespace alignd::daemon

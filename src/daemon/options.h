@@ -116,6 +116,10 @@ inline constexpr int kWrongCommandLine = 2;
 // `exit_status`.
 std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status);
 
+// The options of a command line that is not this program's, without the name of the program, such
+// as that of alignd's unit. Errors: kInvalidArgument: alignd would not run with it.
+Result<Options> OptionsOf(const std::vector<std::string>& words);
+
 // --listen is another socket than --runtime-endpoint: else alignd would replace the runtime's
 // socket and forward to itself. Nor may the metrics replace one of them. Errors: kInvalidArgument.
 Result<Done> RequireOwnSockets(const Options& options);

@@ -194,7 +194,7 @@ Result<AligndSetup> FindAligndFlags(const FileView& files) {
   AligndSetup setup;
   const Result<std::optional<Unit>> unit = LoadUnit(files, "alignd.service");
   if (!unit.ok()) return unit.error();
-  std::vector<std::string> words;
+  std::vector<std::string>& words = setup.words;
   if (*unit) {
     for (Unit::Word& word : (*unit)->CommandLine()) words.push_back(std::move(word.text));
   }

@@ -23,6 +23,8 @@ struct AligndSetup {
   std::string pod_policies;       // --pod-policies; empty: not given
   std::string mirror;             // what turns its mirror on; empty: it is off
   bool has_unit = false;          // alignd.service is there
+  // The command line of the unit, the program first, with the variables in place.
+  std::vector<std::string> words;
   std::optional<KubeletConfig> config;
 };
 

@@ -114,7 +114,12 @@ TEST(Gather, HasSavedDecisionsAndWhyAligndDoesNotStart) {
   refused->set_pod_name("train");
   refused->set_outcome("refused");
   refused->set_message("no locality");
-  const FakeTree tree{{"state", {{"decisions", control::FormatDecisions({refused})}}},
+  auto waiting = std::make_shared<control::v1::PodDecision>();
+  waiting->set_pod_uid("u2");
+  waiting->set_outcome("waiting");
+  waiting->set_reason("TopologyAffinityError");
+  waiting->set_message("no locality");
+  const FakeTree tree{{"state", {{"decisions", control::FormatDecisions({refused, waiting})}}},
                       {"config.yaml", "cpuManagerPolicy: statik\n"}};
   const std::filesystem::path archive = tree.root() / "case.tar.gz";
   const testing::Printed printed = testing::RunAlignctl(
@@ -129,6 +134,8 @@ TEST(Gather, HasSavedDecisionsAndWhyAligndDoesNotStart) {
                                  "no locality", "statik", "alignd would not start"}) {
     EXPECT_NE(unpacked->output.find(part), std::string::npos) << part << unpacked->output;
   }
+  // alignd, which knows it, has not answered.
+  EXPECT_NE(unpacked->output.find("(u2) waiting\n"), std::string::npos) << unpacked->output;
 }
 
 // A journal of more than 64 MiB is cut; the list of contents says so.

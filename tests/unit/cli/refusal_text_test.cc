@@ -16,7 +16,8 @@ namespace {
 
 constexpr char kRefusal[] =
     "Resources cannot be allocated with Topology locality. Cause: 4 exclusive CPUs are requested, "
-    "and the node has 2 free of 8. Requested: app: 4 exclusive CPUs. Free: NUMA node 0: 2 of 4 "
+    "and the node has 2 free of 8; the alignment is not the cause. Requested: app: 4 exclusive "
+    "CPUs. Free: NUMA node 0: 2 of 4 "
     "CPUs (2-3); NUMA node 1: 0 of 4 CPUs. What would help: it fits when pod a ends; "
     "topologyManagerPolicy best-effort would admit it now. Still assigned: a (CPUs 4-7); b (CPUs "
     "0-1). Wait until these pods end, or delete them. Waits: position 1 of 1 in the queue";
@@ -46,21 +47,23 @@ class RefusalText : public ::testing::Test {
 };
 
 TEST_F(RefusalText, HasALineForEachPart) {
-  EXPECT_EQ(Printed("TopologyAffinityError", kRefusal),
-            "  TopologyAffinityError: Resources cannot be allocated with Topology locality\n"
-            "  cause: 4 exclusive CPUs are requested, and the node has 2 free of 8\n"
-            "  requested: app: 4 exclusive CPUs\n"
-            "  free:\n"
-            "    NUMA node 0: 2 of 4 CPUs (2-3)\n"
-            "    NUMA node 1: 0 of 4 CPUs\n"
-            "  what would help:\n"
-            "    it fits when pod a ends\n"
-            "    topologyManagerPolicy best-effort would admit it now\n"
-            "  still assigned:\n"
-            "    a (CPUs 4-7)\n"
-            "    b (CPUs 0-1)\n"
-            "  what to do: Wait until these pods end, or delete them\n"
-            "  waits: position 1 of 1 in the queue\n");
+  EXPECT_EQ(
+      Printed("TopologyAffinityError", kRefusal),
+      "  TopologyAffinityError: Resources cannot be allocated with Topology locality\n"
+      "  cause: 4 exclusive CPUs are requested, and the node has 2 free of 8; the alignment is "
+      "not the cause\n"
+      "  requested: app: 4 exclusive CPUs\n"
+      "  free:\n"
+      "    NUMA node 0: 2 of 4 CPUs (2-3)\n"
+      "    NUMA node 1: 0 of 4 CPUs\n"
+      "  what would help:\n"
+      "    it fits when pod a ends\n"
+      "    topologyManagerPolicy best-effort would admit it now\n"
+      "  still assigned:\n"
+      "    a (CPUs 4-7)\n"
+      "    b (CPUs 0-1)\n"
+      "  what to do: Wait until these pods end, or delete them\n"
+      "  waits: position 1 of 1 in the queue\n");
 }
 
 TEST_F(RefusalText, LeavesOtherMessagesAsTheyAre) {
@@ -86,6 +89,25 @@ TEST_F(RefusalText, LeavesOtherMessagesAsTheyAre) {
                                 {"free", {"NUMA node 0: 1 of 1 a.com/gpu"}}}));
 }
 
+TEST_F(RefusalText, WhyNotShowsTheRequestUnlessTheMessageHasIt) {
+  v1::WhyNotResponse why;
+  why.set_pod("default/p");
+  why.set_asked("app: 2 exclusive CPUs");
+  const auto text_with = [&why](const std::string& message) {
+    why.set_message(message);
+    std::ostringstream out;
+    PrintWhyNot(why, out);
+    return out.str();
+  };
+  for (const char* const message :
+       {"no", "no. Still assigned: a: CPUs 1", "no. Cause: none is free"}) {
+    EXPECT_NE(text_with(message).find("\n  requested: app: 2 exclusive CPUs\n"), std::string::npos)
+        << text_with(message);
+  }
+  EXPECT_EQ(text_with("no. Requested: app: 3 CPUs. Free: none").find("2 exclusive"),
+            std::string::npos);
+}
+
 // What is free is on the same screen, and the list of the others can be long.
 TEST_F(RefusalText, StatusShowsTheCauseAndWhatWouldHelp) {
   v1::GetStatusResponse status = Status();
@@ -95,7 +117,8 @@ TEST_F(RefusalText, StatusShowsTheCauseAndWhatWouldHelp) {
   EXPECT_NE(TextOf(status, false)
                 .find("  pod default/big: refused for 5s: TopologyAffinityError: Resources cannot "
                       "be allocated with Topology locality\n"
-                      "    cause: 4 exclusive CPUs are requested, and the node has 2 free of 8\n"
+                      "    cause: 4 exclusive CPUs are requested, and the node has 2 free of 8; "
+                      "the alignment is not the cause\n"
                       "    requested: app: 4 exclusive CPUs\n"
                       "    what would help: it fits when pod a ends; topologyManagerPolicy "
                       "best-effort would admit it now\n"
@@ -114,14 +137,15 @@ TEST_F(RefusalText, ExplainSaysIfAPodThatWaitedHasNoPlaceNow) {
   decision.set_pod_name("p");
   decision.set_outcome("waiting");
   decision.set_message("no");
-  const auto first_line = [&explained] {
+  const auto first_line = [&explained](bool knows_queue = true) {
     std::ostringstream out;
-    PrintDecisions(explained, out);
+    PrintDecisions(explained, knows_queue, out);
     return out.str().substr(0, out.str().find('\n'));
   };
   EXPECT_TRUE(first_line().ends_with(" waiting")) << "for a device plugin: " << first_line();
   decision.set_reason("TopologyAffinityError");
   EXPECT_TRUE(first_line().ends_with(" waiting, no place in the queue now")) << first_line();
+  EXPECT_TRUE(first_line(false).ends_with(" waiting")) << "saved: " << first_line(false);
   decision.set_position(2);
   EXPECT_TRUE(first_line().ends_with(" waiting, position 2 in the queue")) << first_line();
 }

@@ -30,7 +30,7 @@ std::string TextOf(const v1::GetStatusResponse& status, bool wide = false) {
 
 std::string TextOf(const v1::ExplainResponse& explained) {
   std::ostringstream out;
-  PrintDecisions(explained, out);
+  PrintDecisions(explained, /*knows_queue=*/true, out);
   return out.str();
 }
 
