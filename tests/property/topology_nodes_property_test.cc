@@ -90,6 +90,18 @@ void AddRandomDevices(const Machine& machine, Random& random, FleetNode& node) {
       node.input.description.devices[resource].emplace_back(id, one);
     }
   }
+  if (is_plain) return;
+  // On no NUMA node.
+  for (int i = random.Number(0, 2); i > 0; --i) {
+    node.input.description.devices["c.com/dev"].emplace_back("c-" + std::to_string(i),
+                                                             devicemanager::Device{});
+  }
+}
+
+// Of those that are on no NUMA node.
+void AddLooseDevice(Container& container, Random& random) {
+  const Quantity amount(random.Number(1, 2));
+  container.resources.limits["c.com/dev"] = container.resources.requests["c.com/dev"] = amount;
 }
 
 std::optional<PlannedNode> RandomNode(Random& random) {
@@ -279,12 +291,15 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
 PlannedPod RandomArriving(const PlannedNode& node, Random& random) {
   PlannedPod pod = RandomPodFor(node.node(), "arriving", random);
   pod.faults.clear();
+  // Which CPUs it has is not in the object.
+  if (random.OnceIn(3)) pod.pod.policies.required_bind = CpuBindPolicy::kSpreadByPcpus;
   if (!random.OnceIn(2)) return pod;
   pod.annotated.emplace();
   if (random.OnceIn(4)) return pod;  // it cannot be read
   pod.annotated->containers = pod.pod.containers;
   Resources& resources = pod.annotated->containers.back().resources;
-  const std::string name = random.OneOf<std::string>({"cpu", "a.com/dev", "b.com/dev"});
+  const std::string name =
+      random.OneOf<std::string>({"cpu", "a.com/dev", "b.com/dev", "c.com/dev"});
   resources.limits[name] = resources.requests[name] = Quantity(random.Number(1, 3));
   return pod;
 }
@@ -322,7 +337,8 @@ TEST(TopologyNodesProperty, APodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
     bool is_open = false;
     bool is_decided = false;
     for (int step = 0; step < 6; ++step) {
-      const PlannedPod pod = RandomPodFor(node->node(), "asked-" + std::to_string(step), random);
+      PlannedPod pod = RandomPodFor(node->node(), "asked-" + std::to_string(step), random);
+      if (random.OnceIn(4)) AddLooseDevice(pod.pod.containers.back(), random);
       const Verdict asked = object.Ask(pod);
       ++seen[asked.outcome];
       if (asked.outcome == Outcome::kUndecided) {
