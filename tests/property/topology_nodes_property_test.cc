@@ -92,13 +92,24 @@ void AddRandomDevices(const Machine& machine, Random& random, FleetNode& node) {
   }
 }
 
-std::optional<PlannedNode> RandomNode(Random& random) {
+// Of those that are on no NUMA node.
+void AddLooseDevice(Container& container, Random& random) {
+  const Quantity amount(random.Number(1, 2));
+  container.resources.limits["c.com/dev"] = container.resources.requests["c.com/dev"] = amount;
+}
+
+// `loose`: how many devices are on no NUMA node.
+std::optional<PlannedNode> RandomNode(Random& random, int loose = 0) {
   FleetNode node;
   node.name = "w";
   const Machine machine = admission::WithRandomMemory(
       admission::WithRandomDistances(RandomMachine(random), random), random);
   node.input.description.machine = machine;
   AddRandomDevices(machine, random, node);
+  for (int i = 0; i < loose; ++i) {
+    node.input.description.devices["c.com/dev"].emplace_back("c-" + std::to_string(i),
+                                                             devicemanager::Device{});
+  }
   node.config = NodeConfigText(machine, random);
   Result<PlannedNode> made = MakePlannedNode(node);
   if (!made.ok()) return std::nullopt;  // for example align-by-socket on a machine that has no such
@@ -279,13 +290,16 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
 PlannedPod RandomArriving(const PlannedNode& node, Random& random) {
   PlannedPod pod = RandomPodFor(node.node(), "arriving", random);
   pod.faults.clear();
+  // Which CPUs it has is not in the object.
+  if (random.OnceIn(2)) pod.pod.policies.required_bind = CpuBindPolicy::kSpreadByPcpus;
   if (!random.OnceIn(2)) return pod;
   pod.annotated.emplace();
   if (random.OnceIn(4)) return pod;  // it cannot be read
   pod.annotated->containers = pod.pod.containers;
   Resources& resources = pod.annotated->containers.back().resources;
-  const std::string name = random.OneOf<std::string>({"cpu", "a.com/dev", "b.com/dev"});
-  resources.limits[name] = resources.requests[name] = Quantity(random.Number(1, 3));
+  std::string name = random.OneOf<std::string>({"cpu", "a.com/dev", "b.com/dev"});
+  if (random.OnceIn(2)) name = "c.com/dev";
+  resources.limits[name] = resources.requests[name] = Quantity(random.Number(1, 2));
   return pod;
 }
 
@@ -296,7 +310,7 @@ TEST(TopologyNodesProperty, APodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
   std::map<Outcome, int> seen;
   int beside_open = 0;
   for (int run = 0; run < runs; ++run) {
-    std::optional<PlannedNode> node = RandomNode(random);
+    std::optional<PlannedNode> node = RandomNode(random, random.Number(0, 2));
     if (!node) continue;
     std::vector<BoundPod> bound;
     for (int i = random.Number(0, 3); i > 0; --i) {
@@ -322,7 +336,8 @@ TEST(TopologyNodesProperty, APodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
     bool is_open = false;
     bool is_decided = false;
     for (int step = 0; step < 6; ++step) {
-      const PlannedPod pod = RandomPodFor(node->node(), "asked-" + std::to_string(step), random);
+      PlannedPod pod = RandomPodFor(node->node(), "asked-" + std::to_string(step), random);
+      if (random.OnceIn(2)) AddLooseDevice(pod.pod.containers.back(), random);
       const Verdict asked = object.Ask(pod);
       ++seen[asked.outcome];
       if (asked.outcome == Outcome::kUndecided) {

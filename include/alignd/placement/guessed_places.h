@@ -23,6 +23,8 @@ using NumaAmounts = std::map<std::string, int64_t>;
 class GuessedPlaces {
  public:
   bool empty() const { return items_.empty(); }
+  // NAMESPACE/NAME of the first of these pods.
+  const std::string& first() const { return first_; }
 
   // The pod was placed: what it has in `after` and not in `before` can be elsewhere. On one NUMA
   // node, only the numbers of its CPUs can be others. `pod`: as OnThisNode has it. False: it has
@@ -44,7 +46,8 @@ class GuessedPlaces {
   void AddUnlisted(const admission::Node& node, const Pod& pod, const admission::NodeState& state,
                    const std::set<std::string>& devices);
 
-  // Why the decision can be another one if these pods are elsewhere; empty: it is the same.
+  // What the decision depends on, of what these pods have: "which CPUs they are". Empty: it is the
+  // same wherever these pods are.
   // Of pods that are aligned with NUMA nodes, each container, or the pod with scope pod, must be
   // sure of one NUMA node that has all it requests, or find none in any case. All other answers
   // follow from sums.
@@ -82,7 +85,7 @@ class GuessedPlaces {
                  const admission::Admission& decided) const;
 
   std::vector<Item> items_;
-  std::string first_;  // the name of the first pod
+  std::string first_;
   // Before the first of these pods; by resource and position of the NUMA node.
   std::map<std::string, std::vector<int64_t>> free_;
   std::map<std::string, std::vector<int64_t>> capacity_;

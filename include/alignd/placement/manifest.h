@@ -28,6 +28,9 @@ struct Toleration {
 struct AnnotatedPod {
   std::vector<Container> containers;  // none: no node can follow the annotation
   std::optional<Resources> pod_level = {};
+  // A node that follows the annotation does not know all containers when it decides about the
+  // first: it decides about the others when they are created.
+  bool is_partial = false;
 
   friend bool operator==(const AnnotatedPod&, const AnnotatedPod&) = default;
 };

@@ -128,12 +128,18 @@ class PlannedNode {
   // counts for the pod, which is what its spec requests.
   Verdict PlaceHere(const PlannedPod& pod, const ResourceList& counted);
   Verdict AskHere(const PlannedPod& pod, const ResourceList& counted) const;
-  void ArriveHere(const PlannedPod& pod, const ResourceList& counted);
+  // How a node decides about a pod that it takes as the annotation has it.
+  enum class Decided { kWhole, kInParts };
+  void ArriveHere(const PlannedPod& pod, const ResourceList& counted, Decided decided);
   // Of a pod whose annotation contradicts its spec.
   Verdict PlaceContradicted(const PlannedPod& pod);
   Verdict AskContradicted(const PlannedPod& pod) const;
-  // `others_` and these, unless they are too many: then no later pod can be decided.
-  void AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
+  // kInParts: the annotation does not name all containers. The node decides about the others when
+  // they are created, each alone: it can admit some of the containers, and others elsewhere than a
+  // node that knows the whole pod.
+  Decided DecidedByAnnotation(const PlannedPod& pod) const;
+  // `others_` and these. False: they are too many, and `more` are left out.
+  bool AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
                  const PlannedPod& pod);
   // Changes the verdict to undecided if the answer of another reading is another one.
   void Compare(Verdict other, Verdict& verdict) const;
@@ -146,6 +152,8 @@ class PlannedNode {
   // The resources of which the pod can have devices by its annotation alone, which no state file
   // has.
   std::set<std::string> UnlistedDevices(const PlannedPod& pod) const;
+  // Resources of the node of which the pod requests more devices than the scheduler counts for it.
+  std::set<std::string> UncountedDevices(const PlannedPod& pod, const ResourceList& counted) const;
   // The pod as the node's managers have it.
   Pod Managed(const PlannedPod& pod) const;
   // The answer, if a stage before the kubelet has it.

@@ -163,7 +163,8 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
     return std::ranges::find(*read, own.name, &Container::name);
   };
   if (key == kKoordinatorAnnotation) {
-    annotated = {pod.containers, pod.pod_level};
+    // A node knows all containers of a BestEffort pod: those that are not named request nothing.
+    annotated = {pod.containers, pod.pod_level, QosOf(pod) != QosClass::kBestEffort};
     for (Container& container : annotated.containers) {
       RemoveDevices(container);
       const auto stated = named(container);
@@ -183,6 +184,7 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
   for (const Container& own : pod.containers) {
     const auto stated = named(own);
     if (stated == read->end()) {
+      annotated.is_partial = true;
       annotated.containers.push_back(own);
       RemoveDevices(annotated.containers.back());
     } else if (key == kIntelResourcesAnnotation) {
@@ -213,6 +215,18 @@ std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metad
           "; a node that does not ask the kubelet's Pods API follows the annotation or refuses the "
           "pod: make both equal, or remove the annotation",
       AsAnnotated(stated->first, stated->second, pod)};
+}
+
+std::optional<PlannedPod> ByAnnotation(const PlannedPod& pod) {
+  if (!pod.annotated || pod.annotated->containers.empty()) return std::nullopt;
+  PlannedPod reading = pod;
+  reading.pod.containers = pod.annotated->containers;
+  reading.pod.pod_level = pod.annotated->pod_level;
+  reading.pod.stated_qos.reset();
+  reading.annotation_conflict.clear();
+  reading.annotated.reset();
+  reading.annotated_devices.clear();
+  return reading;
 }
 
 std::map<std::string, ResourceList> AnnotatedDevices(const json::View& metadata, const Pod& pod) {

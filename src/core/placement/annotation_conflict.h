@@ -23,6 +23,10 @@ struct AnnotationConflict {
 std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metadata,
                                                          const Pod& pod);
 
+// The pod for a node that follows its annotation (PlannedPod::annotated); nullopt: no node can, or
+// the annotation says what the spec says.
+std::optional<PlannedPod> ByAnnotation(const PlannedPod& pod);
+
 // What PlannedPod::annotated_devices has. Empty for an annotation that cannot be read: a node that
 // follows it refuses the pod.
 std::map<std::string, ResourceList> AnnotatedDevices(const json::View& metadata, const Pod& pod);

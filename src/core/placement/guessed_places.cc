@@ -192,21 +192,19 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
       decided.admitted() ||
       (at && (has_unclear || reuses || at->by == admission::RefusedBy::kTopology ||
               at->by == admission::RefusedBy::kMemory));
-  const std::string start = "no state file has the CPUs, memory and devices of pod " + first_ +
-                            ", and whether this pod fits depends on ";
   // Also if it is refused: the CPUs that it must have are free elsewhere.
   if ((node.cpu && NeedsCpuNumbers(node, pod)) || admission::IsKeptApart(node, pod)) {
-    return start + "which CPUs they are";
+    return "which CPUs they are";
   }
   if (node.machine.numa_count() < 2) {
-    if (has_unclear) return start + "how much they are";
+    if (has_unclear) return "how much they are";
     const TopologyManagerPolicy kind = admission::TopologyOf(node, pod).kind();
     const bool must_align =
         kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort;
     const bool takes_loose = std::ranges::any_of(
         SumOf(parts), [this](const auto& one) { return loose_.contains(one.first); });
     // The ones that are left may be those of which no plugin has said a NUMA node.
-    return must_align && takes_loose && !items.empty() ? start + "which devices they are" : "";
+    return must_align && takes_loose && !items.empty() ? "which devices they are" : "";
   }
   const bool asks = std::ranges::any_of(pod.containers, [&](const Container& one) {
     return admission::AsksForOneNode(node, pod, one);
@@ -216,7 +214,7 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
       asks || (!items.empty() &&
                (pod.pod_level_managers == PodLevelManagers::kPod ||
                 (!IsDecidedBySums(node, pod, parts) && DependsOn(node, pod, parts, decided))));
-  return is_open ? start + "the NUMA nodes that they are on" : "";
+  return is_open ? "the NUMA nodes that they are on" : "";
 }
 
 }  // namespace alignd::placement

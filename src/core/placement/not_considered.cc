@@ -1,10 +1,11 @@
-// What the answer about a pod does not consider.
+// What depends on where a node learns what a pod requests.
 #include <algorithm>
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/placement/planned_node.h"
 #include "core/admission/own_status.h"
+#include "core/placement/annotation_conflict.h"
 
 namespace alignd::placement {
 namespace {
@@ -43,6 +44,18 @@ bool DependsOnSource(const admission::Node& node, const admission::NodeState& st
 }
 
 }  // namespace
+
+PlannedNode::Decided PlannedNode::DecidedByAnnotation(const PlannedPod& pod) const {
+  if (!pod.annotated || !pod.annotated->is_partial) return Decided::kWhole;
+  const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
+  if (!by_annotation) return Decided::kWhole;
+  const Pod managed = Managed(*by_annotation);
+  const auto needing = std::ranges::count_if(managed.containers, [&](const Container& one) {
+    return admission::RequestsAssignment(node(), state(), managed, one);
+  });
+  return needing > 1 || DependsOnSource(node(), state(), managed) ? Decided::kInParts
+                                                                  : Decided::kWhole;
+}
 
 std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const {
   std::vector<std::string> fields = pod.not_considered;

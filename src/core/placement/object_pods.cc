@@ -10,6 +10,7 @@
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
 #include "alignd/placement/planned_node.h"
 #include "alignd/pod/resource_name.h"
+#include "core/placement/annotation_conflict.h"
 #include "core/placement/object_fields.h"
 
 namespace alignd::placement {
@@ -83,12 +84,19 @@ std::string WhyUnreadable(const std::vector<BoundPod>& pods) {
   return {};
 }
 
+// Also as its annotation has it.
+bool MayDependOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config) {
+  if (DependsOnNumaNodes(pod, config)) return true;
+  const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
+  return by_annotation && DependsOnNumaNodes(*by_annotation, config);
+}
+
 // Where pods are that a node has yet to admit depends on their order, which no object shows. Pods
 // that request the same can be in any order.
 std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving, const ObjectConfig& config) {
   const PlannedPod* first = nullptr;
   for (const PlannedPod& pod : arriving) {
-    if (!pod.annotated && !DependsOnNumaNodes(pod, config.parsed)) continue;
+    if (!MayDependOnNumaNodes(pod, config.parsed)) continue;
     if (first == nullptr) {
       first = &pod;
     } else if (WithoutNames(*first).pod != WithoutNames(pod).pod ||

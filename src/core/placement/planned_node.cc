@@ -190,15 +190,26 @@ void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
   if (guessed_.empty()) return;
   const std::string why = guessed_.WhyOpen(node(), Managed(pod), *verdict.admission);
   if (why.empty()) return;
-  verdict = Ended(Outcome::kUndecided, Stage::kKubelet,
-                  {"Undecided",
-                   why + (input_->object_view ? "; ask again when a newer object has that pod"
-                                              : "; add the state files of the node (--state-dir)")},
-                  "Undecided: no state file has what pods are assigned that run, and whether this "
-                  "pod fits depends on it; add the state files of the node");
+  // A node of objects has no state files, and knows all pods but those that are starting.
+  const bool is_of_object = input_->object_view.has_value();
+  const std::string whose = " the CPUs, memory and devices of pod " + guessed_.first();
+  const std::string depends = " and whether this pod fits depends on ";
+  verdict = Ended(
+      Outcome::kUndecided, Stage::kKubelet,
+      {"Undecided", is_of_object
+                        ? "the object does not have" + whose + ", which starts," + depends + why +
+                              "; ask again when a newer object has that pod"
+                        : "no state file has" + whose + "," + depends + why +
+                              "; add the state files of the node (--state-dir)"},
+      is_of_object ? "Undecided: the object does not have what a pod that starts is assigned, and "
+                     "whether this pod fits depends on it; ask again when a newer object has that "
+                     "pod"
+                   : "Undecided: no state file has what pods are assigned that run, and whether "
+                     "this pod fits depends on it; add the state files of the node");
 }
 
 void PlannedNode::SetUndecided(const Pod& pod) {
+  for (PlannedNode& other : others_) other.SetUndecided(pod);
   if (std::ranges::find(undecided_, pod.uid, &UidAndName::first) != undecided_.end()) return;
   undecided_.emplace_back(pod.uid, NameOf(pod));
 }

@@ -33,15 +33,26 @@ void PlannedNode::CountRunning(const PlannedPod& pod) {
   for (PlannedNode& other : others_) other.Count(pod.pod, requests);
 }
 
+std::set<std::string> PlannedNode::UncountedDevices(const PlannedPod& pod,
+                                                    const ResourceList& counted) const {
+  std::set<std::string> uncounted;
+  for (const auto& [resource, amount] : RequestsOfPod(pod.pod, pod.overhead)) {
+    if (!state().devices.resources.contains(resource)) continue;
+    const Quantity* const known = Find(counted, resource);
+    if (known == nullptr || *known < amount) uncounted.insert(resource);
+  }
+  return uncounted;
+}
+
 // What it has if it is not known how the node decides about it: nothing, or up to all that it
 // requests.
-void PlannedNode::ArriveHere(const PlannedPod& pod, const ResourceList& counted) {
+void PlannedNode::ArriveHere(const PlannedPod& pod, const ResourceList& counted, Decided decided) {
   Count(pod.pod, counted);
   // The node refuses it, and it can stay bound for ever.
   if (IsRefusedByLabel(node(), state(), pod)) return;
   // What its claims add is not known.
   if (!pod.undecided.empty()) return SetUndecided(pod.pod);
-  bool is_known = UndecidedItself(pod).empty();
+  bool is_known = decided == Decided::kWhole && UndecidedItself(pod).empty();
   if (is_known) {
     Verdict verdict = TryKubelet(pod);
     BlurredResources blurred;
@@ -55,7 +66,11 @@ void PlannedNode::ArriveHere(const PlannedPod& pod, const ResourceList& counted)
       if (!guessed_.empty()) guessed_.Add(node(), Managed(pod), before, state());
     }
   }
-  if (!is_known) guessed_.AddWithoutPlace(node(), Managed(pod), state());
+  if (is_known) return;
+  guessed_.AddWithoutPlace(node(), Managed(pod), state());
+  // Of others, the scheduler's sums have as many as the pod can have.
+  const std::set<std::string> uncounted = UncountedDevices(pod, counted);
+  if (!uncounted.empty()) guessed_.AddUnlisted(node(), Managed(pod), state(), uncounted);
 }
 
 bool PlannedNode::IsInState(const PlannedPod& pod) const {

@@ -5,6 +5,7 @@
 
 #include "alignd/placement/planned_node.h"
 #include "alignd/pod/pod_requests.h"
+#include "core/placement/annotation_conflict.h"
 #include "core/placement/faults.h"
 #include "core/placement/running_pod.h"
 
@@ -19,17 +20,9 @@ Verdict Undecided(Stage stage, std::string why, std::string cause) {
           "Undecided: " + std::move(cause)};
 }
 
-// The pod for a node that follows its annotation; nullopt: no node can.
-std::optional<PlannedPod> ByAnnotation(const PlannedPod& pod) {
-  if (!pod.annotated || pod.annotated->containers.empty()) return std::nullopt;
-  PlannedPod reading = pod;
-  reading.pod.containers = pod.annotated->containers;
-  reading.pod.pod_level = pod.annotated->pod_level;
-  reading.pod.stated_qos.reset();
-  reading.annotation_conflict.clear();
-  reading.annotated.reset();
-  reading.annotated_devices.clear();
-  return reading;
+// Of a pod that is decided in parts, the kubelet's refusal of the whole pod says nothing.
+bool MayFit(const Verdict& verdict, bool is_whole) {
+  return verdict.outcome != Outcome::kRefused || (!is_whole && verdict.stage == Stage::kKubelet);
 }
 
 // Nothing is known that all readings have in common.
@@ -77,9 +70,10 @@ Verdict PlannedNode::AskContradicted(const PlannedPod& pod) const {
   Verdict by_spec = AskHere(pod, requests);
   if (!input_->unusable.empty()) return by_spec;
   const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
+  const bool is_whole = DecidedByAnnotation(pod) == Decided::kWhole;
   const auto may_fit = [&](const PlannedNode& node, Outcome outcome) {
     return outcome != Outcome::kRefused ||
-           (by_annotation && node.AskHere(*by_annotation, requests).outcome != Outcome::kRefused);
+           (by_annotation && MayFit(node.AskHere(*by_annotation, requests), is_whole));
   };
   const bool is_open = may_fit(*this, by_spec.outcome) ||
                        std::ranges::any_of(others_, [&](const PlannedNode& other) {
@@ -92,6 +86,8 @@ Verdict PlannedNode::PlaceContradicted(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   if (!input_->unusable.empty()) return PlaceHere(pod, requests);
   const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
+  const bool is_whole = DecidedByAnnotation(pod) == Decided::kWhole;
+  PlannedNode without_pod = *this;
   std::vector<PlannedNode> others = std::exchange(others_, {});
   std::vector<PlannedNode> more;
   const auto place = [&](PlannedNode& node) {
@@ -100,7 +96,7 @@ Verdict PlannedNode::PlaceContradicted(const PlannedPod& pod) {
     if (by_annotation) {
       PlannedNode follows = before;
       const Verdict verdict = follows.PlaceHere(*by_annotation, requests);
-      if (verdict.outcome != Outcome::kRefused) more.push_back(std::move(follows));
+      if (MayFit(verdict, is_whole)) more.push_back(std::move(follows));
     }
     if (by_spec.outcome != Outcome::kRefused) more.push_back(std::move(before));
     return by_spec;
@@ -108,30 +104,37 @@ Verdict PlannedNode::PlaceContradicted(const PlannedPod& pod) {
   Verdict by_spec = place(*this);
   for (PlannedNode& other : others) place(other);
   const bool is_open = !more.empty();
-  AddOthers(std::move(others), std::move(more), pod);
-  return is_open ? UndecidedByReading(pod) : by_spec;
+  const bool is_known = AddOthers(std::move(others), std::move(more), pod);
+  if (!is_open) return by_spec;
+  if (!is_known || !is_whole) {
+    // What is known holds without the pod alone.
+    *this = std::move(without_pod);
+    SetUndecided(pod.pod);
+  }
+  return UndecidedByReading(pod);
 }
 
 void PlannedNode::AddArriving(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
+  const Decided decided = DecidedByAnnotation(pod);
   std::vector<PlannedNode> others = std::exchange(others_, {});
   std::vector<PlannedNode> more;
   const auto add = [&](PlannedNode& node) {
-    if (by_annotation) more.emplace_back(node).ArriveHere(*by_annotation, requests);
+    if (by_annotation) more.emplace_back(node).ArriveHere(*by_annotation, requests, decided);
     if (pod.annotated) more.emplace_back(node).Count(pod.pod, requests);
-    node.ArriveHere(pod, requests);
+    node.ArriveHere(pod, requests, Decided::kWhole);
   };
   add(*this);
   for (PlannedNode& other : others) add(other);
-  AddOthers(std::move(others), std::move(more), pod);
+  if (!AddOthers(std::move(others), std::move(more), pod)) SetUndecided(pod.pod);
 }
 
-void PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
+bool PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
                             const PlannedPod& pod) {
   others_ = std::move(others);
-  if (more.empty()) return;
-  if (1 + others_.size() + more.size() > kMaxReadings) return SetUndecided(pod.pod);
+  if (more.empty()) return true;
+  if (1 + others_.size() + more.size() > kMaxReadings) return false;
   if (contradicted_.empty()) {
     contradicted_ = NameOf(pod.pod);
     notes_.push_back("pod " + contradicted_ +
@@ -141,6 +144,7 @@ void PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<Planned
   }
   others_.insert(others_.end(), std::make_move_iterator(more.begin()),
                  std::make_move_iterator(more.end()));
+  return true;
 }
 
 }  // namespace alignd::placement

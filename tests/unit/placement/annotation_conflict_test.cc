@@ -6,9 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "alignd/noderesourcetopology/object.h"
 #include "alignd/placement/fleet_node.h"
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/planned_node.h"
+#include "alignd/placement/topology_nodes.h"
 #include "core/machine_builder.h"
 
 namespace alignd::placement {
@@ -180,7 +182,8 @@ std::string AnnotatedBy(const std::string& annotation, const std::string& text,
       all += "," + name + "=" + amount.ToString();
     }
   }
-  return all + (pod.annotated->pod_level ? " pod-level" : "");
+  all += pod.annotated->pod_level ? " pod-level" : "";
+  return all + (pod.annotated->is_partial ? " partial" : "");
 }
 
 TEST(AnnotationConflict, HasThePodAsTheAnnotationStatesIt) {
@@ -191,19 +194,21 @@ TEST(AnnotationConflict, HasThePodAsTheAnnotationStatesIt) {
   // In the order of the annotation; of a container that it does not name, CRI shows all but
   // devices.
   EXPECT_EQ(AnnotatedBy(kOwnAnnotation, R"({"side":{"limits":{"cpu":"1"}}})"),
-            "side,cpu=1 app,cpu=2,memory=1Gi");
+            "side,cpu=1 app,cpu=2,memory=1Gi partial");
+  EXPECT_EQ(AnnotatedBy(kOwnAnnotation, R"({"app":{"limits":{"cpu":"3"}},"side":{}})"),
+            "app,cpu=3 side");
   EXPECT_EQ(
       AnnotatedBy(kOwnAnnotation,
                   R"({"app":{"limits":{"cpu":"3"}},"spec.resources":{"limits":{"cpu":"4"}}})"),
-      "app,cpu=3 side pod-level");
+      "app,cpu=3 side pod-level partial");
   // The text has no sidecars.
   EXPECT_EQ(
       AnnotatedBy(kIntel, R"({"initContainers":{"log":{}},"containers":{"app":{}}})",
                   R"("initContainers":[{"name":"log","image":"i","restartPolicy":"Always"}],)"),
-      "log(sidecar) app side");
+      "log(sidecar) app side partial");
   EXPECT_EQ(AnnotatedBy(kKoordinator, R"({"containers":{"side":{"limits":{"b.com/nic":"2"},)"
                                       R"("requests":{"b.com/nic":"2"}}}})"),
-            "app,cpu=2,memory=1Gi side,b.com/nic=2");
+            "app,cpu=2,memory=1Gi side,b.com/nic=2 partial");
 }
 
 // Two NUMA nodes of 4 CPUs; CPU 0 is reserved. `devices`: on each NUMA node.
@@ -272,18 +277,64 @@ TEST(AnnotationConflict, IsRefusedIfAllReadingsAre) {
   EXPECT_TRUE(node->notes().empty());
 }
 
-// There would be too many ways to take them.
+// There would be too many ways to take them. Also, the node may have none of them.
 TEST(AnnotationConflict, AfterThreeSuchPodsNothingIsDecided) {
-  Result<PlannedNode> node = MakePlannedNode(NodeWith(4));
+  FleetNode described = NodeWith(0);
+  described.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0"})";
+  Result<PlannedNode> node = MakePlannedNode(described);
   ASSERT_TRUE(node.ok()) << node.error().Text();
   for (const char* const name : {"a", "b", "c"}) {
     EXPECT_FALSE(node->has_undecided());
-    PlannedPod pod = AnnotatedGpus("1", false);
-    pod.pod.name = pod.pod.uid = name;
+    PlannedPod pod = PodOf(name, "1", "0");
+    pod.annotation_conflict = "x";
+    pod.annotated = {PodOf(name, "2", "0").pod.containers};
     EXPECT_EQ(node->Place(pod).outcome, Outcome::kUndecided);
   }
   EXPECT_TRUE(node->has_undecided());
-  EXPECT_EQ(node->Ask(PodOf("cpus", "2", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Ask(PodOf("one", "1", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Ask(PodOf("all", "7", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Ask(PodOf("large", "8", "0")).outcome, Outcome::kRefused);
+}
+
+// With `app` and `side`, of 2 CPUs each. The annotation has these containers.
+PlannedPod PodOfTwo(const std::string& annotation) {
+  const std::string resources =
+      R"(,"image":"i","resources":{"limits":{"cpu":"2","memory":"1Gi"}}})";
+  return PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"two","annotations":)"
+                     R"({"alignd.io/resources":")" +
+                     annotation + R"("}},"spec":{"containers":[{"name":"app")" + resources +
+                     R"(,{"name":"side")" + resources + "]}}");
+}
+
+// The node decides about a container that the annotation does not name when it is created: `app`
+// can be on NUMA node 0, where the GPU is, and `side` on NUMA node 1, and 3 CPUs are on none then.
+TEST(AnnotationConflict, OfAPodThatIsDecidedInPartsNothingIsKnown) {
+  FleetNode described = NodeWith(1);
+  described.input.description.devices["a.com/gpu"].resize(1);
+  described.config.insert(1, R"("topologyManagerScope":"pod",)");
+  const std::string app = R"(\"app\":{\"limits\":{\"cpu\":2,\"memory\":\"1Gi\",\"a.com/gpu\":1}})";
+  const std::string side = R"(\"side\":{\"limits\":{\"cpu\":2,\"memory\":\"1Gi\"}})";
+  PlannedPod in_parts = PodOfTwo("{" + app + "}");
+  const PlannedPod whole = PodOfTwo("{" + app + "," + side + "}");
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  PlannedNode beside_whole = *node;
+  EXPECT_EQ(beside_whole.Place(whole).outcome, Outcome::kUndecided);
+  EXPECT_FALSE(beside_whole.has_undecided());
+  EXPECT_EQ(beside_whole.Ask(PodOf("q", "3", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(in_parts).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Place(in_parts).outcome, Outcome::kUndecided);
+  EXPECT_TRUE(node->has_undecided());
+  EXPECT_EQ(node->Ask(PodOf("q", "3", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Ask(PodOf("large", "8", "0")).outcome, Outcome::kRefused);
+  // One that is bound has at most what it requests.
+  in_parts.annotation_conflict.clear();
+  described.arriving = {in_parts};
+  const Result<PlannedNode> starting = MakePlannedNode(described);
+  ASSERT_TRUE(starting.ok()) << starting.error().Text();
+  EXPECT_EQ(starting->Ask(PodOf("q", "3", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(starting->Ask(PodOf("gpu", "500m", "1")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(starting->Ask(PodOf("shared", "500m", "0")).outcome, Outcome::kFits);
 }
 
 TEST(AnnotationConflict, OfAPodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
@@ -300,6 +351,77 @@ TEST(AnnotationConflict, OfAPodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
   ASSERT_TRUE(stuck.ok()) << stuck.error().Text();
   EXPECT_EQ(stuck->Ask(PodOf("cpus", "4", "0")).outcome, Outcome::kFits);
   EXPECT_EQ(stuck->Ask(PodOf("one", "1", "1")).outcome, Outcome::kUndecided);
+}
+
+// The node as its objects show it, which do not have these pods yet.
+Result<PlannedNode> FromObjects(const FleetNode& described,
+                                const std::vector<PlannedPod>& starting) {
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  if (!node.ok()) return node.error();
+  NodeObject as_node{"n", {}, {}, node->allocatable().amounts, {}};
+  as_node.allocatable["pods"] = Quantity(110);
+  as_node.capacity["cpu"] = Quantity(8);
+  const Result<TopologyObject> object = ReadTopologyObject(
+      noderesourcetopology::ObjectJson("n", node->node(), node->state(), {}, {}));
+  if (!object.ok()) return object.error();
+  std::vector<BoundPod> bound;
+  for (const PlannedPod& pod : starting) bound.push_back({.pod = pod, .is_starting = true});
+  const Result<FleetNode> made = NodeOfObjects(*object, as_node, bound, "");
+  if (!made.ok()) return made.error();
+  return MakePlannedNode(*made);
+}
+
+// Which CPUs it has is not known, and it can have a device that the scheduler does not count.
+TEST(AnnotationConflict, DevicesThatOnlyTheAnnotationHasAreOpenIfThePlaceOfThePodIs) {
+  FleetNode described = NodeWith(0);
+  described.input.description.devices["a.com/gpu"].emplace_back("gpu", devicemanager::Device{});
+  described.config.insert(1, R"("podPolicies":["cpuBindPolicy"],)");
+  PlannedPod hidden = PodOf("hidden", "2", "0");
+  hidden.pod.policies.required_bind = CpuBindPolicy::kSpreadByPcpus;
+  hidden.annotated = {PodOf("hidden", "2", "1").pod.containers};
+  const Result<PlannedNode> node = FromObjects(described, {hidden});
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  const Verdict verdict = node->Ask(PodOf("q", "500m", "1"));
+  ASSERT_EQ(verdict.outcome, Outcome::kUndecided);
+  // There are no state files of such a node.
+  EXPECT_TRUE(verdict.refusal->message.starts_with(
+      "the object does not have the CPUs, memory and devices of pod default/hidden, which starts"))
+      << verdict.refusal->message;
+  EXPECT_TRUE(verdict.refusal->message.ends_with("ask again when a newer object has that pod"))
+      << verdict.refusal->message;
+  EXPECT_EQ(verdict.cause,
+            "Undecided: the object does not have what a pod that starts is assigned, and whether "
+            "this pod fits depends on it; ask again when a newer object has that pod");
+  EXPECT_EQ(node->Ask(PodOf("q", "500m", "0")).outcome, Outcome::kFits);
+  hidden.annotated.reset();
+  const Result<PlannedNode> known = FromObjects(described, {hidden});
+  ASSERT_TRUE(known.ok()) << known.error().Text();
+  EXPECT_EQ(known->Ask(PodOf("q", "500m", "1")).outcome, Outcome::kFits);
+}
+
+// Burstable pods have no place, whichever of spec and annotation the node follows.
+TEST(AnnotationConflict, TheOrderOfPodsMattersOnlyIfOneOfTheirReadingsUsesNumaNodes) {
+  const auto starting = [](const std::string& name, const std::string& resource) {
+    PlannedPod pod = PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
+                                 R"("},"spec":{"containers":[{"name":"app","image":"i",)"
+                                 R"("resources":{"requests":{"cpu":"100m"}}}]}})");
+    pod.annotated = {pod.pod.containers};
+    Resources& resources = pod.annotated->containers[0].resources;
+    resources.requests[resource] = Quantity(1);
+    if (resource != "cpu") resources.limits[resource] = Quantity(1);
+    return pod;
+  };
+  const auto outcome = [&](const std::string& of_first) {
+    PlannedPod second = starting("b", "cpu");
+    second.annotated->containers[0].resources.requests["cpu"] = Quantity(2);
+    if (of_first != "cpu")
+      second.annotated->containers[0].resources.limits["a.com/gpu"] = Quantity(2);
+    const Result<PlannedNode> node = FromObjects(NodeWith(1), {starting("a", of_first), second});
+    EXPECT_TRUE(node.ok()) << node.error().Text();
+    return node->Ask(PodOf("q", "2", "0")).outcome;
+  };
+  EXPECT_EQ(outcome("cpu"), Outcome::kFits);
+  EXPECT_EQ(outcome("a.com/gpu"), Outcome::kUndecided);
 }
 
 }  // namespace
