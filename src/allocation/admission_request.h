@@ -46,6 +46,8 @@ struct AdmissionRequest {
   Pod pod;
   // Names the source of the pod's resources in the decision log.
   std::string source = {};
+  // Which init containers of `pod` are sidecars was concluded from their sizes.
+  bool roles_are_concluded = false;
   // The container that is about to be created. If it has its assignment already, it gets the same
   // one again, whatever the others need: a restart is never refused because of an init container
   // that has ended. Empty: the pod as a whole.

@@ -95,7 +95,7 @@ void AllocationManager::Start(Caller caller) {
     spdlog::warn("a pod is refused: {}", sound.error().Text());
     return caller.done(sound.error());
   }
-  notes_.KeepRoles(caller.request.pod);
+  notes_.KeepRoles(caller.request.pod, caller.request.roles_are_concluded);
   caller.request.pod = AsDecided(node_, ledger_.state(), std::move(caller.request.pod));
   if (caller.request.memory_in_cri.is_estimate) {
     KeepLargeShares(ledger_.state(), caller.request.pod);

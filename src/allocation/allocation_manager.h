@@ -119,9 +119,11 @@ class AllocationManager final : public InventorySink {
             std::function<void(Result<Done>)> done);
 
   // The container is about to start. Releases what the ended init containers of its pod were
-  // assigned, if the pod is known as a whole (admission::ContainerStarts). If that cannot be saved,
+  // assigned, if the pod is known as a whole (admission::ContainerStarts). `running`: containers of
+  // the pod that have not ended, and so are no init containers before this one, whatever role they
+  // were taken for. If that cannot be saved,
   // it is logged; the next save repairs it.
-  void ContainerStarts(ContainerKey key);
+  void ContainerStarts(ContainerKey key, std::set<std::string> running = {});
 
   // The pod is gone: releases all that it was assigned. `done` runs after that is saved.
   // `still_gone`, if given, is asked on the decision thread. False: the pod has come back and keeps
@@ -221,8 +223,9 @@ class AllocationManager final : public InventorySink {
     std::string container;
     admission::NodeState before;  // the state that it started from
     ResizeDone done;
-    std::vector<Caller> behind = {};         // are decided afterwards
-    std::vector<ContainerKey> started = {};  // ContainerStarts
+    std::vector<Caller> behind = {};  // are decided afterwards
+    // ContainerStarts, with what was running
+    std::vector<std::pair<ContainerKey, std::set<std::string>>> started = {};
   };
 
   // A callback for any thread: runs `work` on the decision thread, or not at all once this object

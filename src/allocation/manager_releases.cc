@@ -20,15 +20,26 @@ namespace alignd::allocation {
 
 using admission::NodeState;
 
-void AllocationManager::ContainerStarts(ContainerKey key) {
-  queue_->Post([this, key = std::move(key)] {
-    const Pod* const pod = notes_.WithInit(key.pod_uid);
-    if (pod == nullptr || IsBeingAdmitted(key.pod_uid)) return;
+void AllocationManager::ContainerStarts(ContainerKey key, std::set<std::string> running) {
+  queue_->Post([this, key = std::move(key), running = std::move(running)] {
+    const Pod* const known = notes_.WithInit(key.pod_uid);
+    if (known == nullptr || IsBeingAdmitted(key.pod_uid)) return;
     if (const auto resize = resizes_.find(key.pod_uid); resize != resizes_.end()) {
-      return resize->second.started.push_back(key);
+      resize->second.started.emplace_back(key, running);
+      return;
+    }
+    Pod pod = *known;
+    std::erase_if(pod.containers, [&](const Container& one) {
+      return one.name != key.container && one.kind == ContainerKind::kInit &&
+             running.contains(one.name);
+    });
+    // The last request about the pod may have lacked an app container to which nothing is assigned.
+    const bool is_listed = std::ranges::count(pod.containers, key.container, &Container::name) > 0;
+    if (!is_listed && notes_.RoleOf(key) == ContainerKind::kApp) {
+      pod.containers.push_back({key.container, ContainerKind::kApp, {}});
     }
     NodeState next = ledger_.state();
-    admission::ContainerStarts(node_, *pod, key.container, next);
+    admission::ContainerStarts(node_, pod, key.container, next);
     if (next == ledger_.state()) return;
     // An init container that runs once more is decided once more.
     notes_.DropReleased(key.pod_uid, ledger_.state().cpu, next.cpu);

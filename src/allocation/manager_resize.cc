@@ -143,7 +143,7 @@ void AllocationManager::FinishResize(const std::string& pod_uid, const ResizeOut
   ResizeUnderWay resize = std::move(entry.mapped());
   ResourcesReleased();
   resize.done(outcome);
-  for (ContainerKey& key : resize.started) ContainerStarts(std::move(key));
+  for (auto& [key, running] : resize.started) ContainerStarts(std::move(key), std::move(running));
   for (Caller& caller : resize.behind) Start(std::move(caller));
 }
 

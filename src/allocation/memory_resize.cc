@@ -103,7 +103,7 @@ std::optional<Refusal> RefuseMemoryResize(const admission::Node& node,
     const ContainerKey key{pod.uid, container.name};
     const std::optional<uint64_t> assigned = AssignedMemory(state, key);
     // Nothing is left to an init container whose memory others have taken over. Its role is known
-    // only if the pod's source is complete.
+    // from a source that is complete, or from a mark.
     if (!assigned || *assigned == 0 || !admission::RequestsMemory(node, pod, container)) continue;
     const Quantity* const asked = Find(container.resources.requests, kMemory);
     if (asked == nullptr || *asked == Quantity(static_cast<int64_t>(*assigned))) continue;

@@ -19,11 +19,12 @@ bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& ot
          });
 }
 
-void PodNotes::KeepRoles(Pod& pod) {
+void PodNotes::KeepRoles(Pod& pod, bool are_concluded) {
   const MutexLock lock(mutex_);
   for (Container& container : pod.containers) {
     const ContainerKey key{pod.uid, container.name};
-    if (pod.is_complete) roles_.try_emplace(key, container.kind);
+    if (pod.is_complete && are_concluded) roles_.try_emplace(key, container.kind);
+    if (pod.is_complete && !are_concluded) roles_.insert_or_assign(key, container.kind);
     if (const auto known = roles_.find(key); known != roles_.end()) container.kind = known->second;
   }
 }

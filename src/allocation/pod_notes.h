@@ -30,10 +30,11 @@ enum class PodQuota {
 // except for those that say otherwise.
 class PodNotes {
  public:
-  // Gives each container the role that is known since the start, or that the first request with all
+  // Gives each container the role that is known since the start, or that a request with all
   // containers of its pod has shown. Roles do not change, but a source that concludes them from
-  // sizes may be wrong after a resize, and a request about one container may not know its role.
-  void KeepRoles(Pod& pod) EXCLUDES(mutex_);
+  // sizes (`are_concluded`) may be wrong after a resize, and a request about one container may not
+  // know its role. A source that states the roles of all containers corrects those that are known.
+  void KeepRoles(Pod& pod, bool are_concluded) EXCLUDES(mutex_);
   // Roles that requests before the start have shown. Before the first request. Thread-safe.
   void LearnRoles(const std::map<ContainerKey, ContainerKind>& roles) EXCLUDES(mutex_);
   // nullopt: not known. Thread-safe.

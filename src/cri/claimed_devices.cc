@@ -108,7 +108,8 @@ Result<Done> RemoveServed(const ClaimQuestion& question, const devicemanager::De
   if (devices->empty()) return Done{};
   if (!ask.spec.empty()) {
     const Result<std::vector<std::string>> served =
-        ServedByDra(plugins, *devices, {ask.pod.uid, ask.spec, ask.may_have_added});
+        ServedByDra(plugins, *devices,
+                    {ask.pod.uid, ask.spec, ask.may_have_added, question.node.config.not_devices});
     if (!served.ok()) return served.error();
     for (Container& container : ask.pod.containers) RemoveResources(*served, container);
     NoteServed(*served, ask);

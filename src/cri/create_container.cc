@@ -90,7 +90,7 @@ class CreateContainer final : public WaitingCall {
         WithPodLevelSizes(context_, **std::move(known), key_.container);
     if (!sized.ok()) return Refuse(sized.error(), decide);
     podsource::PodAsk ask = *std::move(sized);
-    // The next steps may leave one container of the pod.
+    // The next steps may reduce the pod to one container.
     if (ask.pod.containers.size() > 1) ask.apps = podsource::AppContainers(ask.pod);
     MarkHandler(context_, context_.registry.HandlerOfSandbox(SandboxId()), ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
@@ -117,6 +117,7 @@ class CreateContainer final : public WaitingCall {
     AdmitPod(context_,
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
+              .roles_are_concluded = ask.roles_are_concluded,
               .wanted = key_.container,
               .memory_in_cri = {.limit = MemoryLimit(),
                                 .is_estimate = ask.is_estimate,

@@ -11,7 +11,7 @@ namespace alignd::cri {
 
 // If `ask` has one container only, this adds the pod's ended init containers before it: their CPUs
 // and memory are reused for it. Before an init container, this adds the app containers that are
-// known to be such: they do not run yet, or not any more, and it reuses what they have.
+// known to be such: they do not run yet, or not any more, and it reuses their CPUs.
 //
 // The pod's sum in the sandbox shows whether there are ended init containers: with all its
 // containers, the pod would be assigned more than this sum. Candidates are containers that the

@@ -44,9 +44,10 @@ using Names = std::set<std::string>;
 
 constexpr char kDelete[] = "delete the pod: what it requests is not what the scheduler has seen";
 
-// Whether a container of the pod has a device of a plugin for it.
-bool HasPluginsDevice(const devicemanager::DeviceState& plugins, const PodSpec& spec,
-                      const std::string& resource) {
+// Whether only the scheduler counts it, or a container of the pod has a device of a plugin for it.
+bool IsNotOfDra(const devicemanager::DeviceState& plugins, const PodSpec& spec,
+                const std::string& resource) {
+  if (spec.not_devices.contains(resource)) return true;
   return std::ranges::any_of(spec.containers, [&](const Container& container) {
     return plugins.Find({spec.uid, container.name}, resource) != nullptr;
   });
@@ -65,7 +66,7 @@ std::optional<Names> MeaningOf(const devicemanager::DeviceState& plugins, const 
     const auto name = dra::ParseExtendedRequest(request);
     std::string resource = ResourceAt(container, name->resource);
     if (resource.empty()) return std::nullopt;
-    if (spec.may_have_added && HasPluginsDevice(plugins, spec, resource)) return std::nullopt;
+    if (spec.may_have_added && IsNotOfDra(plugins, spec, resource)) return std::nullopt;
     resources.insert(std::move(resource));
   }
   return resources;
@@ -103,9 +104,10 @@ Error NotUnique(const std::string& container, const std::string& request,
   return {ErrorCode::kUnavailable,
           "DRA serves extended resources of container " + container + " (" + request +
               "), and it is not known whether its " + texts +
-              ": its pod was changed after it was scheduled, and a resize that adds a cpu or "
-              "memory request changes which resource that is",
-          kDelete};
+              ": its pod may have been changed since it was scheduled (metadata.generation is not "
+              "1), and a resize that adds a cpu or memory request changes which resource that is",
+          "give each container of the pod cpu and memory requests and limits, and no resources to "
+          "the pod as a whole; or name what only the scheduler counts in notDevices"};
 }
 
 }  // namespace

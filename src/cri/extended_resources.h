@@ -2,6 +2,7 @@
 // mapping of resources to requests of a claim.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,12 +38,16 @@ struct PodSpec {
   std::vector<Container> containers;
   // Whether a resize may have added cpu and memory requests: see PodAsk::may_have_added.
   bool may_have_added = false;
+  // Resources that only the scheduler counts: neither a plugin nor DRA serves them.
+  std::set<std::string> not_devices = {};
 };
 
 // The resources of the pod that DRA serves. `devices`: all of its claims. A resource that DRA
 // serves on a node is served for the whole pod, and no container of it has a device of a plugin.
 // Added requests shift the index: then the names of each container's requests count if they have
-// one meaning only, whichever requests were added.
+// one meaning only, whichever requests were added. The number of devices shows nothing: a request
+// of an init container lacks those that it reuses, and a driver may name others than it was asked
+// for.
 // Errors: kUnavailable as above, if a name is that of no extended resource, or if the names of a
 // container have several meanings.
 Result<std::vector<std::string>> ServedByDra(const devicemanager::DeviceState& plugins,

@@ -107,6 +107,7 @@ class RestorePod final : public WaitingCall {
     AdmitPod(context_,
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
+              .roles_are_concluded = ask.roles_are_concluded,
               .wanted = Name(),
               .memory_in_cri = {.is_annotated = ask.is_annotated},
               .kubelet_allocated = std::move(kubelet_allocated),

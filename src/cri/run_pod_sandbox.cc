@@ -81,6 +81,7 @@ class RunPodSandbox final : public WaitingCall {
     AdmitPod(context_,
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
+              .roles_are_concluded = ask.roles_are_concluded,
               .memory_in_cri = {.is_annotated = ask.is_annotated},
               .message_bytes = bytes_.size(),
               .cancelled = cancelled()},

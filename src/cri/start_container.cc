@@ -1,3 +1,5 @@
+#include <spdlog/spdlog.h>
+
 #include <memory>
 #include <optional>
 #include <set>
@@ -45,11 +47,40 @@ class StartContainer final : public proxy::CallHandler {
   // Calls PreStartContainer of one plugin after the other. The first failure ends the call.
   void CallNextPlugin(Result<Done> before, Decide decide) {
     if (!before.ok()) return decide(rpc::ToStatus(before.error()));
-    if (pre_starts_.empty()) return AwaitCpus(std::move(decide));
+    if (pre_starts_.empty()) return FindRunning(std::move(decide));
     PreStart next = std::move(pre_starts_.back());
     pre_starts_.pop_back();
     context_.plugins.PreStartContainer(next.resource, std::move(next.ids),
                                        Next(&StartContainer::CallNextPlugin, std::move(decide)));
+  }
+
+  // Which containers of the pod run that were taken for init containers and have something: that is
+  // not released. An init container before this one has ended, but its role may have been concluded
+  // wrongly, by an earlier version too. The runtime is asked, because the registry may not have
+  // seen yet that it has ended.
+  void FindRunning(Decide decide) {
+    running_ = InitContainersWithAssignment();
+    if (running_.empty()) return AwaitCpus(std::move(decide));
+    const std::vector<std::string> sandboxes = context_.registry.SandboxesOf(key_.pod_uid);
+    if (sandboxes.size() != 1) return AwaitCpus(std::move(decide));
+    context_.runtime.ListSandbox(sandboxes.front(),
+                                 Next(&StartContainer::TakeRunning, std::move(decide)));
+  }
+
+  void TakeRunning(Result<std::vector<reconcile::SandboxContainer>> listed, Decide decide) {
+    if (listed.ok()) {
+      running_.clear();
+      for (const reconcile::SandboxContainer& container : *listed) {
+        if (!container.exit_code) running_.insert(container.name);
+      }
+    } else {
+      spdlog::warn(
+          "pod {}: what its init containers are assigned is released later, because it is not "
+          "known "
+          "which of them have ended: {}",
+          context_.registry.PodName(key_.pod_uid), listed.error().Text());
+    }
+    AwaitCpus(std::move(decide));
   }
 
   // Once more: the plugins may have taken long.
@@ -60,7 +91,7 @@ class StartContainer final : public proxy::CallHandler {
   void Start(Result<Done> safe, Decide decide) {
     if (safe.ok() && request_.container_id() != id_ && FindId() != id_) safe = NotUnique();
     if (!safe.ok()) return decide(rpc::ToStatus(safe.error()));
-    context_.allocation.ContainerStarts(key_);
+    context_.allocation.ContainerStarts(key_, running_);
     call_.emplace(context_.registry, context_.reconciler, id_, /*changes_cpus=*/false);
     decide(std::move(bytes_));
   }
@@ -86,6 +117,20 @@ class StartContainer final : public proxy::CallHandler {
   // The whole id of the container that the request names.
   std::optional<std::string> FindId() const {
     return context_.registry.ContainerNamed(request_.container_id());
+  }
+
+  // The pod's other containers of which that is known, and which the registry lists.
+  std::set<std::string> InitContainersWithAssignment() const {
+    const std::set<std::string> listed = context_.registry.ContainersOf(key_.pod_uid);
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    std::set<std::string> names = context_.allocation.InitContainers(key_.pod_uid);
+    std::erase_if(names, [&](const std::string& name) {
+      const ContainerKey other{key_.pod_uid, name};
+      return name == key_.container || !listed.contains(name) ||
+             (snapshot->state.cpu.Find(other) == nullptr &&
+              snapshot->state.memory.Find(other) == nullptr);
+    });
+    return names;
   }
 
   // The resources whose plugin requires PreStartContainer, with the devices that the container is
@@ -116,6 +161,7 @@ class StartContainer final : public proxy::CallHandler {
   v1::StartContainerRequest request_;
   std::string id_;  // the whole id
   ContainerKey key_;
+  std::set<std::string> running_;     // see FindRunning
   std::vector<PreStart> pre_starts_;  // not yet called; the next one is the last
   std::optional<ContainerCall> call_;
 };

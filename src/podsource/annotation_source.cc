@@ -170,6 +170,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
       ask.source += " without extended resources";
     }
     if (key == kIntelResourcesAnnotation) {
+      ask.roles_are_concluded = true;
       const Result<Done> found = FindRoles(ask.pod, question, author);
       if (!found.ok()) return Contradicted(ask, question, found.error());
     }
@@ -200,6 +201,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     if (!same.ok()) return Contradicted(ask, question, same.error());
     if (!none_larger.ok()) return Contradicted(ask, question, none_larger.error());
     if (!whole) {
+      ask.apps = AppContainers(ask.pod);
       ask.pod.stated_qos = QosOf(ask.pod);
       ask.pod.containers = {Container(*stated)};
       ask.pod.is_complete = false;

@@ -19,7 +19,8 @@ struct ApiPod {
   Pod pod;
   std::vector<std::string> ephemeral;  // containers that are not in `pod`
   bool shows_extended_claim = false;   // ShowsExtendedClaim
-  bool may_be_resized = true;          // MayBeResized
+  // HasLaterGeneration, and not HasRequestsSinceCreation
+  bool may_be_resized = true;
 };
 
 // The pod as the API describes it; nullopt if it lacks the container of the question.

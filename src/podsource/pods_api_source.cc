@@ -246,7 +246,7 @@ class PodsApiSource::Client {
                    "check that --pods-api-endpoint is the kubelet's socket"};
     }
     ApiPod known{*std::move(pod), EphemeralContainers(bytes), ShowsExtendedClaim(bytes),
-                 MayBeResized(bytes)};
+                 HasLaterGeneration(bytes) && !HasRequestsSinceCreation(bytes)};
     Cache(known);
     return known;
   }

@@ -33,9 +33,11 @@ struct PodAsk {
   // Whether they are from an annotation, which the author of the pod can change while it runs: if
   // `is_estimate`, the memory request alone is.
   bool is_annotated = false;
-  // App containers of the pod, by name, also those that `pod` lacks. None of them has ended before
-  // another container starts, whatever is known of the roles of others.
+  // App containers of the pod, by name, also those that `pod` lacks. None of them is an init
+  // container, whatever is known of the roles of others.
   std::set<std::string> apps = {};
+  // The source concludes which init containers are sidecars from their sizes.
+  bool roles_are_concluded = false;
 };
 
 inline std::set<std::string> AppContainers(const Pod& pod) {

@@ -2,9 +2,12 @@
 
 #include <google/protobuf/map.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "alignd/pod/kubernetes_pod.h"
 #include "kubernetes/v1/pod.pb.h"
@@ -50,6 +53,41 @@ bool Decode(std::string_view bytes, v1::Pod& pod) {
          pod.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
+// The manager of entries that the API server has merged, without their subresource.
+constexpr char kMergedEntries[] = "ancient-changes";
+
+bool Contains(const json& fields, std::initializer_list<std::string> path) {
+  const json* at = &fields;
+  for (const std::string& name : path) {
+    if (!at->is_object()) return false;
+    const auto next = at->find(name);
+    if (next == at->end()) return false;
+    at = &*next;
+  }
+  return true;
+}
+
+// Whether one of the updates has set each cpu and memory request, or its limit, of the containers.
+template <typename Containers>
+bool AreSetBy(const std::vector<json>& updates, const std::string& list,
+              const Containers& containers) {
+  for (const v1::Container& container : containers) {
+    const json key = {{"name", container.name()}};
+    const std::string entry = "k:" + key.dump(-1, ' ', false, json::error_handler_t::replace);
+    for (const std::string resource : {"cpu", "memory"}) {
+      if (container.resources().requests().count(resource) == 0) continue;
+      const bool is_set = std::ranges::any_of(updates, [&](const json& fields) {
+        return Contains(fields,
+                        {"f:spec", list, entry, "f:resources", "f:requests", "f:" + resource}) ||
+               Contains(fields,
+                        {"f:spec", list, entry, "f:resources", "f:limits", "f:" + resource});
+      });
+      if (!is_set) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::string> EphemeralContainers(std::string_view bytes) {
@@ -67,9 +105,23 @@ bool ShowsExtendedClaim(std::string_view bytes) {
   return Decode(bytes, pod) && pod.status().has_extended_resource_claim_status();
 }
 
-bool MayBeResized(std::string_view bytes) {
+bool HasLaterGeneration(std::string_view bytes) {
   v1::Pod pod;
   return !Decode(bytes, pod) || pod.metadata().generation() != 1;
+}
+
+bool HasRequestsSinceCreation(std::string_view bytes) {
+  v1::Pod pod;
+  if (!Decode(bytes, pod)) return false;
+  std::vector<json> updates;
+  for (const v1::ManagedFieldsEntry& entry : pod.metadata().managed_fields()) {
+    if (entry.subresource() == "resize" || entry.manager() == kMergedEntries) return false;
+    if (!entry.subresource().empty() || entry.operation() != "Update") continue;
+    json fields = json::parse(entry.fields_v1().raw(), nullptr, /*allow_exceptions=*/false);
+    if (!fields.is_discarded()) updates.push_back(std::move(fields));
+  }
+  return AreSetBy(updates, "f:initContainers", pod.spec().init_containers()) &&
+         AreSetBy(updates, "f:containers", pod.spec().containers());
 }
 
 Result<Pod> ParseV1Pod(std::string_view bytes) {

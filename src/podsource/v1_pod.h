@@ -26,10 +26,19 @@ std::vector<std::string> EphemeralContainers(std::string_view bytes);
 // generateAPIPodStatus.
 bool ShowsExtendedClaim(std::string_view bytes);
 
-// Whether the pod may have other requests than it was scheduled with: a resize and other changes of
-// the spec increment metadata.generation, which begins with 1. True for bytes that are no pod, and
-// for a pod without a generation.
+// Whether the spec may have changed since the pod was created: a resize increments
+// metadata.generation, which begins with 1, and so do removed scheduling gates, other images and
+// ephemeral containers. True for bytes that are no pod, and for a pod without a generation.
 // Source: kubernetes pkg/registry/core/pod/strategy.go, PrepareForCreate and PrepareForUpdate.
-bool MayBeResized(std::string_view bytes);
+bool HasLaterGeneration(std::string_view bytes);
+
+// Whether metadata.managedFields shows that no resize has added a cpu or memory request: there was
+// none, and each container has those requests, or the limits from which they follow, from an update
+// of the pod itself. Those cannot be changed in this way after the pod's creation. False for bytes
+// that are no pod, and where the fields were applied or set by an admission plugin, or where the
+// API server has merged old entries.
+// Source: apimachinery pkg/util/managedfields/internal/capmanagers.go; apiserver
+// pkg/endpoints/handlers/create.go; kubernetes pkg/apis/core/validation, ValidatePodUpdate.
+bool HasRequestsSinceCreation(std::string_view bytes);
 
 }  // namespace alignd::podsource

@@ -87,6 +87,24 @@ std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id
   return sandbox->second.pod_uid;
 }
 
+std::vector<std::string> ContainerRegistry::SandboxesOf(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  std::vector<std::string> ids;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    if (sandbox.pod_uid == pod_uid && !sandbox.stopped) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::set<std::string> ContainerRegistry::ContainersOf(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  std::set<std::string> names;
+  for (const auto& [id, container] : containers_) {
+    if (container.key.pod_uid == pod_uid) names.insert(container.key.container);
+  }
+  return names;
+}
+
 std::string ContainerRegistry::HandlerOfSandbox(const std::string& id) const {
   const MutexLock lock(mutex_);
   const auto sandbox = sandboxes_.find(id);

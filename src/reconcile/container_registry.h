@@ -91,6 +91,10 @@ class ContainerRegistry {
   // Returns the pod's UID if this was its last sandbox: the pod is gone then.
   std::optional<std::string> RemoveSandbox(const std::string& id);
   std::optional<std::string> PodOfSandbox(const std::string& id) const;
+  // The ids of the pod's sandboxes that have not stopped.
+  std::vector<std::string> SandboxesOf(const std::string& pod_uid) const;
+  // The names of the pod's containers that are not known to have ended.
+  std::set<std::string> ContainersOf(const std::string& pod_uid) const;
   // The runtime handler; empty: the runtime's default, or the sandbox is not known.
   std::string HandlerOfSandbox(const std::string& id) const;
   // The runtime handler of the pod's sandboxes, which all have the same.

@@ -67,7 +67,8 @@ std::map<std::string, bool> PodLevelIn(const RuntimeListing& listing) {
   return pods;
 }
 
-// The roles that marks say. A mark that cannot be read is reported by the adopter.
+// The roles that marks say. Marks of an earlier version have none, or `init` only. A mark that
+// cannot be read is reported by the adopter.
 std::map<ContainerKey, ContainerKind> RolesIn(const RuntimeListing& listing) {
   std::map<ContainerKey, ContainerKind> roles;
   for (const RuntimeListing::Marked& marked : listing.marked) {

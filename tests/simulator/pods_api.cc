@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "kubernetes/v1/pod.pb.h"
@@ -127,6 +128,28 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
     pod.mutable_metadata()->set_generation(generation);
     pods_[uid] = pod.SerializeAsString();
   }
+  void AddManagedRequests(const std::string& uid, const std::string& subresource) {
+    const MutexLock lock(mutex_);
+    k8s::Pod pod;
+    pod.ParseFromString(pods_[uid]);
+    k8s::ManagedFieldsEntry& entry = *pod.mutable_metadata()->add_managed_fields();
+    entry.set_manager("manager");
+    entry.set_operation("Update");
+    entry.set_subresource(subresource);
+    nlohmann::json fields;
+    const auto add = [&](const std::string& list, const auto& containers) {
+      for (const k8s::Container& container : containers) {
+        for (const auto& [resource, amount] : container.resources().requests()) {
+          fields["f:spec"][list][R"(k:{"name":")" + container.name() + "\"}"]["f:resources"]
+                ["f:requests"]["f:" + resource] = nlohmann::json::object();
+        }
+      }
+    };
+    add("f:initContainers", pod.spec().init_containers());
+    add("f:containers", pod.spec().containers());
+    entry.mutable_fields_v1()->set_raw(fields.dump());
+    pods_[uid] = pod.SerializeAsString();
+  }
   void SetFailure(grpc::Status status) {
     const MutexLock lock(mutex_);
     failure_ = std::move(status);
@@ -185,6 +208,10 @@ void PodsApi::AddExtendedClaim(const std::string& uid, const std::string& contai
 void PodsApi::AddEphemeral(const std::string& uid, const std::string& container) {
   service_->AddEphemeral(uid, container);
 }
+void PodsApi::AddManagedRequests(const std::string& uid, const std::string& subresource) {
+  service_->AddManagedRequests(uid, subresource);
+}
+
 void PodsApi::SetGeneration(const std::string& uid, int64_t generation) {
   service_->SetGeneration(uid, generation);
 }

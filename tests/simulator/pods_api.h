@@ -55,6 +55,9 @@ class PodsApi {
                         const std::string& resource);
   // Changes metadata.generation, which is 1 in what SetPod said, as a resize does.
   void SetGeneration(const std::string& uid, int64_t generation);
+  // An entry of metadata.managedFields with all requests of the pod's containers. `subresource`:
+  // by which they were set; empty: with the pod itself.
+  void AddManagedRequests(const std::string& uid, const std::string& subresource = "");
   // The pod's ephemeral container (`kubectl debug`), added to what SetPod said.
   void AddEphemeral(const std::string& uid, const std::string& container);
   // Lets every call fail from now on, or work again if `status` is OK.

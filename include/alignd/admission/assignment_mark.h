@@ -45,7 +45,7 @@ struct AssignmentMark {
   std::vector<memorymanager::Block> memory;
   std::map<std::string, devicemanager::DevicesPerNuma> devices;  // by resource
   WholePodMark whole = {};
-  // nullopt: CRI alone has shown the container.
+  // nullopt: no request has shown all containers of its pod.
   std::optional<ContainerKind> role = {};
   // CpuState::shares: the container is of the shared pool and stays on one NUMA node.
   std::optional<cpumanager::NodeShare> share = {};

@@ -67,7 +67,7 @@ bool KnowsOnlyEnded(const Pod& pod) { return !pod.is_complete && !HasPodLevelRes
 
 // Releases what is left to the init containers from which a container of the pod has taken memory.
 // Otherwise it is released when that container starts, by the roles in the pod. Of a pod that is
-// not complete, these are not known any more after a restart, and the name can be that of a
+// not complete, only those are known after a restart that marks have, and the name can be that of a
 // container of an earlier sandbox, which needs all of its memory again.
 void ReleaseRests(const Pod& pod, const std::map<std::string, std::vector<Block>>& before,
                   MemoryState& state) {

@@ -126,6 +126,50 @@ TEST_F(AllocationTest, LetsSharedContainersRunOnTheDefaultSet) {
   EXPECT_EQ(assignment.cpuset.Count(), 12);
 }
 
+// A role may have been concluded wrongly.
+TEST_F(AllocationTest, ReleasesNothingOfAnInitContainerThatRuns) {
+  Container init = App("init", {{"cpu", "2"}, {"memory", "1Gi"}});
+  init.kind = ContainerKind::kInit;
+  ASSERT_TRUE(
+      AllocatedOf(world.Admit(MakePod("pod", {init, App("app", {{"cpu", "2"}, {"memory", "1Gi"}}),
+                                              App("late", {{"cpu", "1"}, {"memory", "1Gi"}})}))));
+  world.Settle();
+  const admission::NodeState before = world.published();
+  world.manager->ContainerStarts({"pod", "app"}, {"init", "late"});
+  world.Settle();
+  EXPECT_EQ(world.published(), before);
+  // `late` runs, too.
+  world.manager->ContainerStarts({"pod", "app"}, {"late"});
+  world.Settle();
+  EXPECT_EQ(world.published().cpu.Find({"pod", "init"}), nullptr);
+  EXPECT_EQ(world.published().memory.Find({"pod", "init"}), nullptr);
+  EXPECT_NE(world.published().cpu.Find({"pod", "late"}), nullptr);
+}
+
+// The pod has a new sandbox, and the request about its init container shows that alone.
+TEST_F(AllocationTest, ReleasesAnInitContainerWhenAnAppContainerWithoutOwnCpusStarts) {
+  Container init = App("init", {{"cpu", "2"}, {"memory", "1Gi"}});
+  init.kind = ContainerKind::kInit;
+  const Pod pod = MakePod("pod", {init, App("app", {{"cpu", "500m"}, {"memory", "1Gi"}})});
+  ASSERT_TRUE(AllocatedOf(world.Admit(pod)));
+  world.manager->ContainerStarts({"pod", "app"});
+  world.Settle();
+  ASSERT_EQ(world.published().cpu.Find({"pod", "init"}), nullptr);
+  Pod again = pod;
+  again.stated_qos = QosOf(pod);
+  again.containers.pop_back();
+  again.is_complete = false;
+  ASSERT_TRUE(AllocatedOf(world.Admit(again)));
+  world.Settle();
+  ASSERT_NE(world.published().cpu.Find({"pod", "init"}), nullptr);
+  world.manager->ContainerStarts({"pod", "unknown"});
+  world.Settle();
+  ASSERT_NE(world.published().cpu.Find({"pod", "init"}), nullptr);
+  world.manager->ContainerStarts({"pod", "app"});
+  world.Settle();
+  EXPECT_EQ(world.published().cpu.Find({"pod", "init"}), nullptr);
+}
+
 TEST_F(AllocationTest, ReleasesAllWithThePod) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
   ASSERT_TRUE(world.Release("pod").ok());

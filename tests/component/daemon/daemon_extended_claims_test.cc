@@ -186,6 +186,34 @@ TEST_F(DaemonExtendedClaims, AddedRequestNeverGivesAContainerAnotherDevice) {
   EXPECT_FALSE(IsDecided("new")) << State();
 }
 
+// As after scheduling gates were removed: the generation is a later one, too.
+TEST_F(DaemonExtendedClaims, PodThatWasChangedButNotResizedIsDecided) {
+  Start(Policy("restricted"));
+  StartGpus();
+  // Requests sorted by name: cpu, memory, n.com/x, nvidia.com/gpu.
+  Container app = App("app", {{"memory", "100Mi"}, {"n.com/x", "1"}, {kGpu, "1"}});
+  app.resources.requests["cpu"] = *Quantity::Parse("1500m");
+  v1::ContainerConfig claiming = podsource::Kubelet(1500, 0, 100 * podsource::kMi);
+  claiming.add_cdi_devices()->set_name("example.com/gpu=1");
+  for (const std::string uid : {"gated", "resized", "unknown"}) {
+    PrepareExtended(uid, "1", 2);
+    ShowPod(MakePod(uid, {app}));
+    api_->SetGeneration(uid, 2);
+    if (uid != "unknown") api_->AddManagedRequests(uid);
+    if (uid == "resized") api_->AddManagedRequests(uid, "resize");
+    const v1::PodSandboxConfig pod = BurstablePod(uid);
+    if (uid == "gated") {
+      EXPECT_EQ(DevicesOf(Run(pod), pod, claiming), 1);
+      EXPECT_EQ(SourceOf("pod-gated"), "kubelet's Pods API, DRA serves n.com/x");
+      continue;
+    }
+    const std::string refused = CreateIn(Run(pod), pod, claiming);
+    EXPECT_NE(refused.find("whether its n.com/x or its nvidia.com/gpu"), std::string::npos)
+        << uid << ": " << refused;
+    EXPECT_FALSE(IsDecided(uid)) << State();
+  }
+}
+
 // Such a kubelet does not write dra_manager_state in this form.
 TEST_F(DaemonExtendedClaims, UnreadableClaimsRefuseNoContainerOfAPluginAlone) {
   Start(Policy("none"));

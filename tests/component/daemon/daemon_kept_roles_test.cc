@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "alignd/admission/assignment_mark.h"
 #include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/mark_annotation.h"
 #include "daemon_fixture.h"
 
 namespace alignd::daemon {
@@ -70,6 +73,23 @@ class DaemonKeptRoles : public DaemonTest {
   void Restart(const std::string& config) {
     StopDaemon();
     StartDaemon(config);
+  }
+  // At the runtime's own socket, in place of that container.
+  void MakeWithoutRole(const std::string& old, const std::string& sandbox,
+                       const v1::PodSandboxConfig& pod, const One& one, const CpuSet& cpus) {
+    const std::shared_ptr<grpc::Channel> ours = client_;
+    client_ = *simulator::Dial(RuntimeEndpoint());
+    ASSERT_TRUE(runtime_->EndContainer(old, 0));
+    Remove(old);
+    v1::ContainerConfig container = Config(one);
+    container.mutable_linux()->mutable_resources()->set_cpuset_cpus(cpus.ToString());
+    admission::AssignmentMark mark;
+    mark.cpus = cpus;
+    (*container.mutable_annotations())[checkpoint::kMarkAnnotation] =
+        checkpoint::FormatMark({pod.metadata().uid(), one.name}, "id", mark);
+    (*container.mutable_labels())[checkpoint::kMarkLabel] = "id";
+    CreateAndStart(sandbox, pod, container);
+    client_ = ours;
   }
   void Remove(const std::string& id) const {
     v1::RemoveContainerRequest request;
@@ -142,6 +162,43 @@ TEST_F(DaemonKeptRoles, SidecarKeepsItsCpusWhenALaterContainerStartsAfterTheRest
   const Running next = RunOne(PodConfig("next"), Pinned(2));
   EXPECT_EQ(CpusOf(next.container), "8-9");
   EXPECT_EQ(CpusInState("p"), before) << State();
+}
+
+// An earlier version made the containers that run.
+TEST_F(DaemonKeptRoles, RunningSidecarKeepsItsCpusWithoutARoleInItsMark) {
+  Start();
+  const One side{"side", 2, 100 * kMi};
+  const One app{"app", 4, 400 * kMi};
+  const One late{"late", 1, 10 * kMi};
+  v1::PodSandboxConfig pod = IntelPod("p", {side}, {app, late}, 7, 510 * kMi);
+  const std::string sandbox = Run(pod);
+  const std::map<std::string, CpuSet> before = CpusInState("p");
+  ASSERT_EQ(before.size(), 3U) << State();
+  const std::string first_side = CreateAndStart(sandbox, pod, Config(side));
+  const std::string first_app = CreateAndStart(sandbox, pod, Config(app));
+  StopDaemon();
+  MakeWithoutRole(first_side, sandbox, pod, side, before.at("side"));
+  MakeWithoutRole(first_app, sandbox, pod, app, before.at("app"));
+  StartDaemon(StaticConfig());
+  pod.mutable_linux()->mutable_resources()->set_memory_limit_in_bytes(460 * kMi);
+  CreateAndStart(sandbox, pod, Config(late));
+  const Running next = RunOne(PodConfig("next"), Pinned(2));
+  EXPECT_EQ(CpusOf(next.container), "8-9");
+  EXPECT_EQ(CpusInState("p"), before) << State();
+}
+
+// The listing of the runtime that alignd has may be older than the end of the init container.
+TEST_F(DaemonKeptRoles, InitContainerThatHasJustEndedLosesItsCpusWhenTheAppStarts) {
+  Start();
+  const One init{"init", 4, 20 * kMi};
+  const One app{"app", 1, 400 * kMi};
+  const v1::PodSandboxConfig pod = IntelPod("p", {init}, {app}, 4, 400 * kMi);
+  const std::string sandbox = Run(pod);
+  const std::string first = CreateAndStart(sandbox, pod, Config(init));
+  ASSERT_TRUE(CpusInState("p").contains("init")) << State();
+  ASSERT_TRUE(runtime_->EndContainer(first, 0));
+  CreateAndStart(sandbox, pod, Config(app));
+  EXPECT_TRUE(Eventually([&] { return !CpusInState("p").contains("init"); })) << State();
 }
 
 // As after a reboot: alignd lists the sandbox as stopped, and the kubelet removes the init

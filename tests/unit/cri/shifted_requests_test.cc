@@ -42,9 +42,12 @@ TEST(ShiftedRequests, NamesWithSeveralMeaningsAreRefused) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(refused.error().message,
             "DRA serves extended resources of container app (container-0-request-1), and it is not "
-            "known whether its m.com/gpu or its n.com/nic: its pod was changed after it was "
-            "scheduled, and a resize that adds a cpu or memory request changes which resource "
-            "that is");
+            "known whether its m.com/gpu or its n.com/nic: its pod may have been changed since it "
+            "was scheduled (metadata.generation is not 1), and a resize that adds a cpu or memory "
+            "request changes which resource that is");
+  EXPECT_EQ(refused.error().remedy,
+            "give each container of the pod cpu and memory requests and limits, and no resources "
+            "to the pod as a whole; or name what only the scheduler counts in notDevices");
   PodSpec never = ChangedSpec();
   never.may_have_added = false;
   EXPECT_EQ(ServedByDra({}, {Requested("container-0-request-1")}, never).value(),
@@ -59,6 +62,14 @@ TEST(ShiftedRequests, OfAChangedPodAreKnownIfTheNamesHaveOneMeaning) {
   devicemanager::DeviceState plugins;
   Assign(plugins, "app", "m.com/gpu");
   EXPECT_EQ(ServedByDra(plugins, {Requested("container-0-request-1")}, ChangedSpec()).value(),
+            Names{"n.com/nic"});
+  // Only the scheduler counts the other one. Of a pod that was never changed, the name is exact.
+  PodSpec counted = ChangedSpec();
+  counted.not_devices = {"n.com/nic"};
+  EXPECT_EQ(ServedByDra({}, {Requested("container-0-request-1")}, counted).value(),
+            Names{"m.com/gpu"});
+  counted.may_have_added = false;
+  EXPECT_EQ(ServedByDra({}, {Requested("container-0-request-3")}, counted).value(),
             Names{"n.com/nic"});
   // No resource is left that it can be.
   Assign(plugins, "app", "n.com/nic");
@@ -143,7 +154,10 @@ TEST(ShiftedRequests, OfRandomResizedPodsAreNeverOthersThanTheServedOnes) {
       }
       spec.containers.push_back(App(name, amounts));
     }
-    std::set<std::string> of_plugins;
+    for (const std::string& resource : extended) {
+      if (!of_dra.contains(resource) && below(4) == 0) spec.not_devices.insert(resource);
+    }
+    std::set<std::string> of_plugins = spec.not_devices;
     for (const auto& [key, resources] : plugins.allocations) {
       for (const auto& [resource, allocation] : resources) of_plugins.insert(resource);
     }

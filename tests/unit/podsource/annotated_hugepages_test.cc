@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cgroup/cgroup_tree.h"
@@ -75,6 +76,7 @@ TEST_F(AnnotatedHugePages, AreReservedContainerByContainerWithoutTheCgroupsLimit
   EXPECT_EQ((*created)->pod.containers[0].name, "app");
   EXPECT_EQ(ExclusiveCpus((*created)->pod, (*created)->pod.containers[0]), 2);
   EXPECT_NE((*created)->source.find("container by container"), std::string::npos);
+  EXPECT_EQ((*created)->apps, (std::set<std::string>{"app", "side"}));
   // Each container of the annotation is compared with the one that is created.
   const v1::ContainerConfig side = Kubelet(1000, 1000, 32 * kMi, "side");
   EXPECT_FALSE(Ask(&side).ok());

@@ -94,14 +94,68 @@ TEST(V1Pod, EphemeralContainersAreNamedBesideThePod) {
 }
 
 // Field number 7 of the metadata.
-TEST(V1Pod, MayBeResizedUnlessItsGenerationIsTheFirst) {
+TEST(V1Pod, HasALaterGenerationUnlessItIsTheFirst) {
   const auto of_generation = [](size_t generation) {
     return Field(1, Field(5, "uid") + Number(7, generation));
   };
-  EXPECT_FALSE(MayBeResized(of_generation(1)));
-  EXPECT_TRUE(MayBeResized(of_generation(2)));
-  EXPECT_TRUE(MayBeResized(Field(1, Field(5, "uid"))));
-  EXPECT_TRUE(MayBeResized("\xff\xff"));
+  EXPECT_FALSE(HasLaterGeneration(of_generation(1)));
+  EXPECT_TRUE(HasLaterGeneration(of_generation(2)));
+  EXPECT_TRUE(HasLaterGeneration(Field(1, Field(5, "uid"))));
+  EXPECT_TRUE(HasLaterGeneration("\xff\xff"));
+}
+
+// Field number 17 of the metadata, as an API server writes it.
+std::string Managed(const std::string& manager, const std::string& operation,
+                    const std::string& fields, const std::string& subresource = "") {
+  return Field(17, Field(1, manager) + Field(2, operation) + Field(3, "v1") + Field(6, "FieldsV1") +
+                       Field(7, Field(1, fields)) +
+                       (subresource.empty() ? "" : Field(8, subresource)));
+}
+
+TEST(V1Pod, HasItsRequestsSinceItsCreationOnlyIfManagedFieldsShowThat) {
+  constexpr char kStatus[] = R"({"f:status":{"f:conditions":{}}})";
+  const auto fields = [](const std::string& list, const std::string& requests) {
+    return R"({"f:spec":{")" + list + R"(":{"k:{\"name\":\"app\"}":{".":{},"f:resources":)" +
+           requests + "}}}}";
+  };
+  const std::string both =
+      fields("f:containers", R"({".":{},"f:requests":{".":{},"f:cpu":{},"f:memory":{}}})");
+  const std::string as_limits =
+      fields("f:containers", R"({"f:limits":{"f:cpu":{}},"f:requests":{"f:memory":{}}})");
+  const std::string cpu = fields("f:containers", R"({"f:requests":{"f:cpu":{}}})");
+  const std::string memory = fields("f:containers", R"({"f:requests":{"f:memory":{}}})");
+  const std::string of_init =
+      fields("f:initContainers", R"({"f:requests":{"f:cpu":{},"f:memory":{}}})");
+  const std::string kubelet = Managed("kubelet", "Update", kStatus, "status");
+  struct Case {
+    const char* name;
+    std::string entries;
+    bool is_since_creation;
+  };
+  const Case cases[] = {
+      {"none", "", false},
+      {"only the kubelet's", kubelet, false},
+      {"created", Managed("kubectl-create", "Update", both) + kubelet, true},
+      {"limits", Managed("kubectl-create", "Update", as_limits), true},
+      {"resized", Managed("kubectl", "Update", both) + Managed("vpa", "Update", cpu, "resize"),
+       false},
+      {"added", Managed("kubectl", "Update", memory) + Managed("vpa", "Update", cpu, "resize"),
+       false},
+      {"nothing shows one request", Managed("kubectl", "Update", memory), false},
+      {"applied, perhaps after a resize", Managed("kubectl", "Apply", both), false},
+      {"merged", Managed("kubectl", "Update", both) + Managed("ancient-changes", "Update", cpu),
+       false},
+      {"of another list", Managed("kubectl", "Update", of_init), false},
+      {"no JSON", Managed("kubectl", "Update", "{"), false},
+  };
+  const std::string requests = Field(2, Entry("cpu", "1")) + Field(2, Entry("memory", "1Mi")) +
+                               Field(2, Entry("a.com/b", "1"));
+  const std::string spec = Field(2, Field(2, Field(1, "app") + Field(8, requests)));
+  for (const Case& c : cases) {
+    const std::string metadata = Field(1, Field(5, "uid") + Number(7, 2) + c.entries);
+    EXPECT_EQ(HasRequestsSinceCreation(metadata + spec), c.is_since_creation) << c.name;
+  }
+  EXPECT_FALSE(HasRequestsSinceCreation("\xff\xff"));
 }
 
 TEST(V1Pod, HasPodLevelResources) {
