@@ -120,9 +120,7 @@ class AllocationManager final : public InventorySink {
 
   // The container is about to start. Releases what the ended init containers of its pod were
   // assigned, if the pod is known as a whole (admission::ContainerStarts). `running`: containers of
-  // the pod that have not ended, and so are no init containers before this one, whatever role they
-  // were taken for. If that cannot be saved,
-  // it is logged; the next save repairs it.
+  // it that have not ended, whatever role they were taken for. The next save repairs a failed one.
   void ContainerStarts(ContainerKey key, std::set<std::string> running = {});
 
   // The pod is gone: releases all that it was assigned. `done` runs after that is saved.
@@ -223,9 +221,8 @@ class AllocationManager final : public InventorySink {
     std::string container;
     admission::NodeState before;  // the state that it started from
     ResizeDone done;
-    std::vector<Caller> behind = {};  // are decided afterwards
-    // ContainerStarts, with what was running
-    std::vector<std::pair<ContainerKey, std::set<std::string>>> started = {};
+    std::vector<Caller> behind = {};                                           // decided afterwards
+    std::vector<std::pair<ContainerKey, std::set<std::string>>> started = {};  // ContainerStarts
   };
 
   // A callback for any thread: runs `work` on the decision thread, or not at all once this object
