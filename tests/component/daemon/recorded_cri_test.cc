@@ -26,7 +26,6 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 using google::protobuf::UnknownField;
 using google::protobuf::UnknownFieldSet;
 using google::protobuf::util::MessageDifferencer;
@@ -81,7 +80,8 @@ Request Parsed(const std::string& bytes) {
 }
 
 // What differs, in the fields that alignd knows and in others; empty: nothing.
-std::string Differences(const Message& sent, const Message& received) {
+std::string Differences(const google::protobuf::Message& sent,
+                        const google::protobuf::Message& received) {
   std::string differences;
   MessageDifferencer differencer;
   differencer.ReportDifferencesToString(&differences);
@@ -174,7 +174,7 @@ class RecordedCri : public DaemonTest {
 
   grpc::Status AnswerAlignd(const std::string& method, const std::string& request,
                             testing::RawStream& stream) {
-    const auto answer = [&](const Message& message) {
+    const auto answer = [&](const google::protobuf::Message& message) {
       stream.Write(testing::ToBuffer(message.SerializeAsString()));
       return grpc::Status::OK;
     };
@@ -298,7 +298,7 @@ TEST_F(RecordedCri, ToARestoredPodTheAssignmentsAreAddedAlone) {
 // Notes each field that a recorded message has. Its texts contain the names of their fields.
 class RecordedFields {
  public:
-  void Note(const Message& message) {
+  void Note(const google::protobuf::Message& message) {
     const Descriptor& type = *message.GetDescriptor();
     const google::protobuf::Reflection& reflection = *message.GetReflection();
     for (int i = 0; i < type.field_count(); ++i) {
@@ -374,7 +374,7 @@ TEST(RecordedCriMessages, HaveEachFieldThatAligndNames) {
         v1::VersionRequest::descriptor()->file()->pool()->FindMessageTypeByName("runtime.v1." +
                                                                                 type);
     if (descriptor == nullptr) continue;  // only relayed
-    const std::unique_ptr<Message> message(
+    const std::unique_ptr<google::protobuf::Message> message(
         google::protobuf::MessageFactory::generated_factory()->GetPrototype(descriptor)->New());
     ASSERT_TRUE(message->ParseFromString(RecordedCriFile(file))) << file;
     fields.Note(*message);
