@@ -227,8 +227,9 @@ void PrintPending(const v1::GetStatusResponse& status, bool wide, std::ostream& 
   if (!status.pending().empty()) out << "\npending:\n";
   std::vector<const v1::PendingPod*> pods;
   for (const v1::PendingPod& pod : status.pending()) pods.push_back(&pod);
-  std::ranges::stable_partition(
-      pods, [wide](const v1::PendingPod* pod) { return wide || pod->state() != "waiting"; });
+  std::stable_partition(pods.begin(), pods.end(), [wide](const v1::PendingPod* pod) {
+    return wide || pod->state() != "waiting";
+  });
   const size_t shown = wide ? pods.size() : std::min(pods.size(), kPodsShown);
   for (size_t i = 0; i < shown; ++i) PrintPendingPod(status, *pods[i], wide, out);
   if (shown < pods.size()) out << "  and " << pods.size() - shown << " more (-o wide)\n";

@@ -192,9 +192,9 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
       annotated.containers[static_cast<size_t>(stated - read->begin())].kind = own.kind;
     }
   }
-  std::ranges::stable_partition(annotated.containers, [](const Container& container) {
-    return container.kind != ContainerKind::kApp;
-  });
+  std::stable_partition(
+      annotated.containers.begin(), annotated.containers.end(),
+      [](const Container& container) { return container.kind != ContainerKind::kApp; });
   return annotated;
 }
 
