@@ -217,9 +217,9 @@ TEST_F(DaemonKeptRoles, InitContainerOfANewSandboxReusesTheCpusOfTheAppOnAFullNo
   const CpuSet cpus = CpusInState("p").at("app");
   ASSERT_TRUE(StopSandbox(sandbox).ok());
   Restart(StaticConfig());
-  Remove(first);
   pod.mutable_metadata()->set_attempt(1);
-  const std::string again = Run(pod);
+  const std::string again = Run(pod);  // waits for the first listing, which shows the roles
+  Remove(first);
   const std::string second = CreateAndStart(again, pod, Config(init, 1));
   EXPECT_TRUE(cpus.Contains(*CpuSet::Parse(CpusOf(second)))) << CpusOf(second);
   EXPECT_EQ(CpusInState("p").at("app"), cpus) << State();

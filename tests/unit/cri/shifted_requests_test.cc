@@ -148,7 +148,7 @@ TEST(ShiftedRequests, OfRandomResizedPodsAreNeverOthersThanTheServedOnes) {
         }
         ++index;
       }
-      const Added added = spec.may_have_added ? addable[below(4)] : Added();
+      const Added added = spec.may_have_added ? addable[static_cast<size_t>(below(4))] : Added();
       for (const std::string& plain : added) {
         is_shifted = amounts.emplace(plain, "1").second || is_shifted;
       }
