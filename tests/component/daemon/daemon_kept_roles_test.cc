@@ -218,9 +218,9 @@ TEST_F(DaemonKeptRoles, InitContainerOfANewSandboxReusesTheCpusOfTheAppOnAFullNo
   ASSERT_TRUE(StopSandbox(sandbox).ok());
   Restart(StaticConfig());
   pod.mutable_metadata()->set_attempt(1);
-  const std::string again = Run(pod);  // waits for the first listing, which shows the roles
-  Remove(first);
+  const std::string again = Run(pod);
   const std::string second = CreateAndStart(again, pod, Config(init, 1));
+  Remove(first);  // the first listing has shown its role
   EXPECT_TRUE(cpus.Contains(*CpuSet::Parse(CpusOf(second)))) << CpusOf(second);
   EXPECT_EQ(CpusInState("p").at("app"), cpus) << State();
   ASSERT_TRUE(runtime_->EndContainer(second, 0));
