@@ -322,7 +322,8 @@ TEST_F(DaemonKeptRoles, NoOrderOfFailuresAndRestartsCostsAContainerItsCpus) {
     if (side_cpus > 0) lasting.insert(lasting.begin(), listed.back());
     for (const One& container : lasting) {
       start(container);
-      if (below(2) == 0) fail(lasting[below(static_cast<int>(attempts.size()) - 1)]);
+      if (below(2) == 0)
+        fail(lasting[static_cast<size_t>(below(static_cast<int>(attempts.size()) - 1))]);
     }
     ASSERT_TRUE(StopSandbox(sandbox).ok());
     ASSERT_TRUE(RemoveSandbox(sandbox).ok());
