@@ -20,12 +20,7 @@ constexpr char kStaticMemory[] =
     "- numaNode: 0\n  limits: {memory: 100Mi}\n";
 
 v1::LinuxContainerResources Sizes(int64_t millis, int64_t memory) {
-  v1::LinuxContainerResources sizes;
-  sizes.set_cpu_period(100'000);
-  sizes.set_cpu_quota(millis * 100);
-  sizes.set_cpu_shares(millis * 1024 / 1000);
-  sizes.set_memory_limit_in_bytes(memory);
-  return sizes;
+  return podsource::Kubelet(millis, millis, memory).linux().resources();
 }
 
 class DaemonInfeasibleResize : public PodLevelTest {

@@ -51,11 +51,8 @@ class DaemonKeptRoles : public DaemonTest {
     v1::PodSandboxConfig pod = PodConfig(uid);
     (*pod.mutable_annotations())["intel.com/resources"] =
         R"({"initContainers":{)" + list(init) + R"(},"containers":{)" + list(apps) + "}}";
-    v1::LinuxContainerResources& sizes = *pod.mutable_linux()->mutable_resources();
-    sizes.set_cpu_period(100'000);
-    sizes.set_cpu_quota(cpus * 100'000);
-    sizes.set_cpu_shares(cpus * 1024);
-    sizes.set_memory_limit_in_bytes(memory);
+    *pod.mutable_linux()->mutable_resources() =
+        podsource::Kubelet(cpus * 1000, cpus * 1000, memory).linux().resources();
     return pod;
   }
   static v1::ContainerConfig Config(const One& one, uint32_t attempt = 0) {
@@ -73,6 +70,13 @@ class DaemonKeptRoles : public DaemonTest {
   void Restart(const std::string& config) {
     StopDaemon();
     StartDaemon(config);
+  }
+  // The node is as before the first Start.
+  void Forget() {
+    StopDaemon();
+    runtime_.reset();
+    std::filesystem::remove_all(StateDir());
+    watch_.Forget();
   }
   // At the runtime's own socket, in place of that container.
   void MakeWithoutRole(const std::string& old, const std::string& sandbox,
@@ -120,10 +124,7 @@ TEST_F(DaemonKeptRoles, InitContainerThatFailsJustAfterTheRestartCostsTheOthersN
     ASSERT_TRUE(runtime_->EndContainer(again, 0));
     EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Config(app))), "1-4");
     EXPECT_TRUE(Eventually([&] { return !CpusInState("p").contains("init"); })) << State();
-    StopDaemon();
-    runtime_.reset();
-    std::filesystem::remove_all(StateDir());
-    watch_.Forget();
+    Forget();
   }
 }
 
@@ -144,47 +145,34 @@ TEST_F(DaemonKeptRoles, AppContainerOfTheAnnotationIsNoEndedInitContainer) {
   EXPECT_EQ(CpusOf(next.container), "5-6");
 }
 
-// `late` starts for the first time, with sizes by which `side` would be an init container.
+// `late` starts for the first time, with sizes by which `side` would be an init container. The
+// containers that run may have been made by an earlier version.
 TEST_F(DaemonKeptRoles, SidecarKeepsItsCpusWhenALaterContainerStartsAfterTheRestart) {
-  Start();
-  const One side{"side", 2, 100 * kMi};
-  const One app{"app", 4, 400 * kMi};
-  const One late{"late", 1, 10 * kMi};
-  v1::PodSandboxConfig pod = IntelPod("p", {side}, {app, late}, 7, 510 * kMi);
-  const std::string sandbox = Run(pod);
-  const std::map<std::string, CpuSet> before = CpusInState("p");
-  ASSERT_EQ(before.size(), 3U) << State();
-  CreateAndStart(sandbox, pod, Config(side));
-  CreateAndStart(sandbox, pod, Config(app));
-  Restart(StaticConfig());
-  pod.mutable_linux()->mutable_resources()->set_memory_limit_in_bytes(460 * kMi);
-  CreateAndStart(sandbox, pod, Config(late));
-  const Running next = RunOne(PodConfig("next"), Pinned(2));
-  EXPECT_EQ(CpusOf(next.container), "8-9");
-  EXPECT_EQ(CpusInState("p"), before) << State();
-}
-
-// An earlier version made the containers that run.
-TEST_F(DaemonKeptRoles, RunningSidecarKeepsItsCpusWithoutARoleInItsMark) {
-  Start();
-  const One side{"side", 2, 100 * kMi};
-  const One app{"app", 4, 400 * kMi};
-  const One late{"late", 1, 10 * kMi};
-  v1::PodSandboxConfig pod = IntelPod("p", {side}, {app, late}, 7, 510 * kMi);
-  const std::string sandbox = Run(pod);
-  const std::map<std::string, CpuSet> before = CpusInState("p");
-  ASSERT_EQ(before.size(), 3U) << State();
-  const std::string first_side = CreateAndStart(sandbox, pod, Config(side));
-  const std::string first_app = CreateAndStart(sandbox, pod, Config(app));
-  StopDaemon();
-  MakeWithoutRole(first_side, sandbox, pod, side, before.at("side"));
-  MakeWithoutRole(first_app, sandbox, pod, app, before.at("app"));
-  StartDaemon(StaticConfig());
-  pod.mutable_linux()->mutable_resources()->set_memory_limit_in_bytes(460 * kMi);
-  CreateAndStart(sandbox, pod, Config(late));
-  const Running next = RunOne(PodConfig("next"), Pinned(2));
-  EXPECT_EQ(CpusOf(next.container), "8-9");
-  EXPECT_EQ(CpusInState("p"), before) << State();
+  for (const bool have_roles : {true, false}) {
+    SCOPED_TRACE(have_roles);
+    Start();
+    const One side{"side", 2, 100 * kMi};
+    const One app{"app", 4, 400 * kMi};
+    const One late{"late", 1, 10 * kMi};
+    v1::PodSandboxConfig pod = IntelPod("p", {side}, {app, late}, 7, 510 * kMi);
+    const std::string sandbox = Run(pod);
+    const std::map<std::string, CpuSet> before = CpusInState("p");
+    ASSERT_EQ(before.size(), 3U) << State();
+    const std::string first_side = CreateAndStart(sandbox, pod, Config(side));
+    const std::string first_app = CreateAndStart(sandbox, pod, Config(app));
+    StopDaemon();
+    if (!have_roles) {
+      MakeWithoutRole(first_side, sandbox, pod, side, before.at("side"));
+      MakeWithoutRole(first_app, sandbox, pod, app, before.at("app"));
+    }
+    StartDaemon(StaticConfig());
+    pod.mutable_linux()->mutable_resources()->set_memory_limit_in_bytes(460 * kMi);
+    CreateAndStart(sandbox, pod, Config(late));
+    const Running next = RunOne(PodConfig("next"), Pinned(2));
+    EXPECT_EQ(CpusOf(next.container), "8-9");
+    EXPECT_EQ(CpusInState("p"), before) << State();
+    Forget();
+  }
 }
 
 // The listing of the runtime that alignd has may be older than the end of the init container.
@@ -255,10 +243,7 @@ TEST_F(DaemonKeptRoles, InitContainerOfANewSandboxNeedsNoMemoryBesideTheApp) {
     EXPECT_TRUE(Eventually([&] {
       return ReadText(StateDir() / "memory_manager_state").find(assigned) != std::string::npos;
     })) << ReadText(StateDir() / "memory_manager_state");
-    StopDaemon();
-    runtime_.reset();
-    std::filesystem::remove_all(StateDir());
-    watch_.Forget();
+    Forget();
   }
 }
 

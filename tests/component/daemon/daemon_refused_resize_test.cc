@@ -31,12 +31,7 @@ class DaemonRefusedResize : public DaemonTest, public ::testing::WithParamInterf
   }
 
   static v1::LinuxContainerResources Sizes(int millis) {
-    v1::LinuxContainerResources sizes;
-    sizes.set_cpu_period(100'000);
-    sizes.set_cpu_quota(millis * 100);
-    sizes.set_cpu_shares(millis * 1024 / 1000);
-    sizes.set_memory_limit_in_bytes(100 * 1024 * 1024);
-    return sizes;
+    return podsource::Kubelet(millis, millis, 100 * 1024 * 1024).linux().resources();
   }
   grpc::Status Resize(const std::string& container, int millis) const {
     v1::UpdateContainerResourcesRequest request;

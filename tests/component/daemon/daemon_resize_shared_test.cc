@@ -23,12 +23,7 @@ constexpr int64_t kHundredMi = 100 * 1024 * 1024;
 class DaemonResizeShared : public DaemonTest {
  protected:
   static v1::LinuxContainerResources Amount(int64_t millis) {
-    v1::LinuxContainerResources sizes;
-    sizes.set_cpu_period(100'000);
-    sizes.set_cpu_quota(millis * 100);
-    sizes.set_cpu_shares(millis * 1024 / 1000);
-    sizes.set_memory_limit_in_bytes(kHundredMi);
-    return sizes;
+    return podsource::Kubelet(millis, millis, kHundredMi).linux().resources();
   }
   static v1::ContainerConfig Sized(int64_t millis, uint32_t attempt = 0) {
     v1::ContainerConfig config = Pinned(0);

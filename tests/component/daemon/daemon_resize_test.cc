@@ -23,11 +23,8 @@ class DaemonResize : public DaemonTest {
     return config;
   }
   static v1::LinuxContainerResources Sizes(int millis) {
-    v1::LinuxContainerResources sizes;
-    sizes.set_cpu_period(100'000);
-    sizes.set_cpu_quota(millis * 100);
-    sizes.set_cpu_shares(millis * 1024 / 1000);
-    sizes.set_memory_limit_in_bytes(kMemory);
+    v1::LinuxContainerResources sizes =
+        podsource::Kubelet(millis, millis, kMemory).linux().resources();
     sizes.set_oom_score_adj(-997);
     return sizes;
   }

@@ -21,11 +21,8 @@ class DaemonStaleSizes : public DaemonTest {
  protected:
   // A Guaranteed pod with that sum.
   static v1::PodSandboxConfig Sum(v1::PodSandboxConfig pod, int cpus, int64_t memory) {
-    v1::LinuxContainerResources& sizes = *pod.mutable_linux()->mutable_resources();
-    sizes.set_cpu_period(100'000);
-    sizes.set_cpu_quota(cpus * 100'000);
-    sizes.set_cpu_shares(cpus * 1024);
-    sizes.set_memory_limit_in_bytes(memory);
+    *pod.mutable_linux()->mutable_resources() =
+        podsource::Kubelet(cpus * 1000, cpus * 1000, memory).linux().resources();
     return pod;
   }
   static v1::ContainerConfig Sized(const std::string& name, int cpus, int64_t memory,
