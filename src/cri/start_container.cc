@@ -75,9 +75,8 @@ class StartContainer final : public proxy::CallHandler {
       }
     } else {
       spdlog::warn(
-          "pod {}: what its init containers are assigned is released later, because it is not "
-          "known "
-          "which of them have ended: {}",
+          "pod {}: it is not known which of its init containers have ended, so what they are "
+          "assigned is released later: {}",
           context_.registry.PodName(key_.pod_uid), listed.error().Text());
     }
     AwaitCpus(std::move(decide));
