@@ -19,6 +19,7 @@ constexpr size_t kMaxShared = 512 << 10;
 // at once.
 constexpr int32_t kConnectionWindow = 64 << 20;
 constexpr int kReadsPerRound = 4;  // so that other connections get their turn
+constexpr size_t kReadGrowth = 4;  // see kShortestRead
 constexpr size_t kWriteBytes = 256 << 10;
 
 // Shared by all sessions of a loop, which has one thread.
@@ -230,15 +231,6 @@ int Session::FrameReceived(const nghttp2_frame& frame) {
   return 0;
 }
 
-void Session::FrameSent(const nghttp2_frame& frame) {
-  if (!is_server_ || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
-  if (frame.hd.type != NGHTTP2_HEADERS && frame.hd.type != NGHTTP2_DATA) return;
-  // The answer is complete: a peer that still sends its request may stop.
-  if (nghttp2_session_get_stream_remote_close(session_, frame.hd.stream_id) == 0) {
-    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
-  }
-}
-
 int Session::StreamClosed(int32_t stream, uint32_t code) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return 0;
@@ -261,11 +253,12 @@ void Session::Watch(bool for_writing) {
 void Session::OnReady(uint32_t events) {
   // recv reports hang-ups and errors.
   if ((events & ~uint32_t{EPOLLOUT}) != 0) {
-    // Bytes that arrive together are forwarded together.
+    // Bytes that arrive together are forwarded together, as far as the first read is long.
     for (int i = 0; i < kReadsPerRound; ++i) {
+      const bool is_short = read_bytes_ < ReadBuffers::kSize;
       const Received received = Receive();
       if (received == Received::kOver) return;
-      if (received == Received::kAll) break;
+      if (received == Received::kAll || is_short) break;
     }
   }
   SendSoon();
@@ -273,13 +266,17 @@ void Session::OnReady(uint32_t events) {
 
 Session::Received Session::Receive() {
   SharedBuffer buffer = TakeBuffer();
-  const ssize_t size = recv(socket_.fd(), buffer.get(), ReadBuffers::kSize, 0);
+  const size_t wanted = read_bytes_;
+  const ssize_t size = recv(socket_.fd(), buffer.get(), wanted, 0);
   if (size < 0 && errno == EINTR) return Received::kSome;
   if (size < 0 && errno == EAGAIN) return Received::kAll;
   if (size <= 0) {
     Fail(size == 0 ? "connection closed" : std::generic_category().message(errno));
     return Received::kOver;
   }
+  const bool is_full = static_cast<size_t>(size) == wanted;
+  read_bytes_ = is_full ? std::min(wanted * kReadGrowth, ReadBuffers::kSize)
+                        : std::max(wanted / kReadGrowth, kShortestRead);
   received_ = std::move(buffer);
   const ssize_t used =
       nghttp2_session_mem_recv(session_, received_.get(), static_cast<size_t>(size));
@@ -292,7 +289,7 @@ Session::Received Session::Receive() {
     Fail("the peer does not read what it makes this side send");
     return Received::kOver;
   }
-  return static_cast<size_t>(size) == ReadBuffers::kSize ? Received::kSome : Received::kAll;
+  return is_full ? Received::kSome : Received::kAll;
 }
 
 bool Session::Send() {

@@ -118,6 +118,10 @@ class Session final : private host::EventLoop::Watcher {
   // A runtime's error text is a header and can be long. nghttp2 accepts headers of 64 KiB and
   // closes the connection at a longer one. A peer that knows this limit ends only the call.
   static constexpr size_t kMaxHeaderBytes = 64 << 10;
+  // A round ends after a short read, and what was read is sent: with many calls in flight, the next
+  // process works on the first ones while this one reads the others. Full reads make the next one
+  // longer, because a long answer is faster in large pieces.
+  static constexpr size_t kShortestRead = 512;
   // For a peer that has not closed a drained connection.
   static constexpr std::chrono::milliseconds kLinger{100};
 
@@ -168,6 +172,7 @@ class Session final : private host::EventLoop::Watcher {
   // The one that FindStream found last: most steps of a call follow each other.
   std::pair<int32_t, Outgoing*> found_{0, nullptr};
   std::vector<nghttp2_nv> name_values_;  // its memory is used again
+  size_t read_bytes_ = kShortestRead;    // of the next read, at most
   SharedBuffer received_;                // being parsed
   Headers block_;                        // being received
   Pieces out_;                           // frames that the socket has not accepted yet

@@ -190,4 +190,13 @@ nghttp2_data_provider Session::Provider() {
   return provider;
 }
 
+void Session::FrameSent(const nghttp2_frame& frame) {
+  if (!is_server_ || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  if (frame.hd.type != NGHTTP2_HEADERS && frame.hd.type != NGHTTP2_DATA) return;
+  // The answer is complete: a peer that still sends its request may stop.
+  if (nghttp2_session_get_stream_remote_close(session_, frame.hd.stream_id) == 0) {
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
+  }
+}
+
 }  // namespace alignd::proxy
