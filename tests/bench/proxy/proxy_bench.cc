@@ -135,14 +135,13 @@ Load Run(const ProxiedRuntime& node, const Way& way, const std::string& method, 
 
 // By turns; medians.
 void CompareLoads(benchmark::State& state, const ProxiedRuntime& node, const std::string& method,
-                  int turns, std::chrono::milliseconds turn) {
-  constexpr int kInFlight = 32;
+                  int in_flight, int turns, std::chrono::milliseconds turn) {
   const std::vector<Way> ways = WaysTo(node);
   std::map<std::string, Sample> samples;
   for (int i = -1; i < turns; ++i) {  // the first turn only warms up
     double direct = 0;
     for (const Way& way : ways) {
-      const Load load = Run(node, way, method, kInFlight, turn);
+      const Load load = Run(node, way, method, in_flight, turn);
       if (way.between == 0) direct = load.per_second;
       if (i < 0) continue;
       samples[way.name + "_per_s"].Add(load.per_second);
@@ -156,19 +155,20 @@ void CompareLoads(benchmark::State& state, const ProxiedRuntime& node, const std
   for (auto& [name, sample] : samples) state.counters[name] = sample.Percentile(0.5);
 }
 
-// 32 calls in flight. The runtime answers at once, or after 2 ms, which most calls of a real
+// So many calls in flight. The runtime answers at once, or after 2 ms, which most calls of a real
 // runtime take at least.
-void ThirtyTwoInFlight(benchmark::State& state, const char* method) {
+void CallsInFlight(benchmark::State& state, const char* method) {
   const ProxiedRuntime node(EchoRuntime());
   for (auto _ : state) {
-    CompareLoads(state, node, std::string(kService) + method, /*turns=*/12,
-                 std::chrono::milliseconds(300));
+    CompareLoads(state, node, std::string(kService) + method, static_cast<int>(state.range(0)),
+                 /*turns=*/12, std::chrono::milliseconds(300));
   }
 }
-BENCHMARK_CAPTURE(ThirtyTwoInFlight, idle_runtime, "Version")
-    ->Iterations(1)
-    ->Unit(benchmark::kSecond);
-BENCHMARK_CAPTURE(ThirtyTwoInFlight, busy_runtime, "Exec")->Iterations(1)->Unit(benchmark::kSecond);
+void InFlight(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("calls")->Arg(1)->Arg(8)->Arg(32)->Iterations(1)->Unit(benchmark::kSecond);
+}
+BENCHMARK_CAPTURE(CallsInFlight, idle_runtime, "Version")->Apply(InFlight);
+BENCHMARK_CAPTURE(CallsInFlight, busy_runtime, "Exec")->Apply(InFlight);
 
 // The runtime of this machine, if ALIGND_BENCH_RUNTIME has its socket.
 void RealRuntime(benchmark::State& state, const char* method) {
@@ -180,7 +180,7 @@ void RealRuntime(benchmark::State& state, const char* method) {
   const ProxiedRuntime node{std::string(socket)};
   for (auto _ : state) {
     CompareCalls(state, node, std::string(kService) + method, /*blocks=*/100, /*block=*/10);
-    CompareLoads(state, node, std::string(kService) + method, /*turns=*/6,
+    CompareLoads(state, node, std::string(kService) + method, /*in_flight=*/32, /*turns=*/6,
                  std::chrono::milliseconds(500));
   }
 }
