@@ -51,6 +51,12 @@ Verdict Agreed(Verdict by_spec, Verdict by_annotation, bool is_whole) {
   return Undecided(Stage::kKubelet, kWithoutDevices, kWithoutDevices);
 }
 
+// The stored affinities matter to their own pods alone.
+bool HasTheSame(const admission::NodeState& one, const admission::NodeState& other) {
+  return one.cpu == other.cpu && one.memory == other.memory && one.devices == other.devices &&
+         one.chosen_policies == other.chosen_policies;
+}
+
 }  // namespace
 
 void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
@@ -75,7 +81,7 @@ void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
 }
 
 bool PlannedNode::IsAlike(const PlannedNode& other) const {
-  return state() == other.state() && requested_.by_pod() == other.requested_.by_pod() &&
+  return HasTheSame(state(), other.state()) && requested_.by_pod() == other.requested_.by_pod() &&
          names_ == other.names_ && undecided_ == other.undecided_ && blurred_ == other.blurred_ &&
          guessed_ == other.guessed_ && why_lacks_shares_ == other.why_lacks_shares_ &&
          unlisted_owned_ == other.unlisted_owned_;
