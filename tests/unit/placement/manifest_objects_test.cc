@@ -12,7 +12,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 // What is wrong with the object; empty: nothing. `skipped` is what is left out.
-std::string ErrorOf(const std::string& text, Texts* skipped = nullptr) {
+std::string ObjectErrorOf(const std::string& text, Texts* skipped = nullptr) {
   Manifests manifests;
   const Result<Done> read = ReadManifest(text, "f.yaml", manifests);
   if (skipped != nullptr) *skipped = manifests.skipped;
@@ -20,8 +20,8 @@ std::string ErrorOf(const std::string& text, Texts* skipped = nullptr) {
 }
 
 // Why the API server refuses the pod with these parts of its metadata and spec.
-Texts FaultsOf(const std::string& more_metadata, const std::string& more_spec = "",
-               const std::string& status = "") {
+Texts FaultsWith(const std::string& more_metadata, const std::string& more_spec = "",
+                 const std::string& status = "") {
   const std::string text = R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p")" +
                            more_metadata + R"(},"spec":{"containers":[{"name":"app"}])" +
                            more_spec + "}" + status + "}";
@@ -43,14 +43,14 @@ TEST(ManifestObjects, OnlyKindsOfKubernetesHaveNoPods) {
        {std::pair("v1", "Service"), std::pair("networking.k8s.io/v1", "Ingress"),
         std::pair("autoscaling/v2", "HorizontalPodAutoscaler"),
         std::pair("rbac.authorization.k8s.io/v1", "Role")}) {
-    EXPECT_EQ(ErrorOf(object(version, kind), &skipped), "");
+    EXPECT_EQ(ObjectErrorOf(object(version, kind), &skipped), "");
     EXPECT_EQ(skipped, Texts{std::string(kind) + " web has no pods"});
   }
   for (const auto& [version, kind] :
        {std::pair("serving.knative.dev/v1", "Service"), std::pair("example.com/v1", "Role"),
         std::pair("example.com/v1", "ConfigMap"), std::pair("example.com/v1", "RuntimeClass"),
         std::pair("v1", "ReplicationController")}) {
-    EXPECT_EQ(ErrorOf(object(version, kind), &skipped),
+    EXPECT_EQ(ObjectErrorOf(object(version, kind), &skipped),
               std::string("kind: \"") + kind + "\" of version \"" + version + "\" is not known");
     EXPECT_EQ(skipped, Texts{});
   }
@@ -62,8 +62,8 @@ TEST(ManifestObjects, AListHasNoOtherFields) {
            items + R"(":[]})";
   };
   for (const char* const kind : {"List", "PodList"}) {
-    EXPECT_EQ(ErrorOf(list(kind, "items")), "");
-    EXPECT_EQ(ErrorOf(list(kind, "itens")), "itens: unknown field; did you mean \"items\"?");
+    EXPECT_EQ(ObjectErrorOf(list(kind, "items")), "");
+    EXPECT_EQ(ObjectErrorOf(list(kind, "itens")), "itens: unknown field; did you mean \"items\"?");
   }
 }
 
@@ -75,23 +75,23 @@ TEST(ManifestObjects, LabelsAndAnnotationsHaveNamesOfKubernetes) {
   const std::string value =
       "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
       "'.', and must start and end with an alphanumeric character, with at most 63 characters";
-  EXPECT_EQ(FaultsOf(R"(,"labels":{"a.com/b":"c","d":""},"annotations":{"A.com/b":"{ c }"})"),
+  EXPECT_EQ(FaultsWith(R"(,"labels":{"a.com/b":"c","d":""},"annotations":{"A.com/b":"{ c }"})"),
             Texts{});
-  EXPECT_EQ(FaultsOf(R"(,"labels":{"koordinator.sh/qosClass":"LSE "})"),
+  EXPECT_EQ(FaultsWith(R"(,"labels":{"koordinator.sh/qosClass":"LSE "})"),
             Texts{"metadata.labels: Invalid value: \"LSE \": " + value});
-  EXPECT_EQ(FaultsOf(R"(,"labels":{"a b":"c"})"),
+  EXPECT_EQ(FaultsWith(R"(,"labels":{"a b":"c"})"),
             Texts{"metadata.labels: Invalid value: \"a b\": " + name});
-  EXPECT_EQ(FaultsOf(R"(,"annotations":{"alignd.io/shared-cpus/pod":"x"})"),
+  EXPECT_EQ(FaultsWith(R"(,"annotations":{"alignd.io/shared-cpus/pod":"x"})"),
             Texts{"metadata.annotations: Invalid value: \"alignd.io/shared-cpus/pod\": " + name});
-  EXPECT_EQ(FaultsOf(R"(,"annotations":{"a":")" + std::string(256 << 10, 'x') + "\"}"),
+  EXPECT_EQ(FaultsWith(R"(,"annotations":{"a":")" + std::string(256 << 10, 'x') + "\"}"),
             Texts{"metadata.annotations: Too long: may not be more than 262144 bytes"});
-  EXPECT_EQ(FaultsOf(R"(,"annotations":{"a":")" + std::string((256 << 10) - 1, 'x') + "\"}"),
+  EXPECT_EQ(FaultsWith(R"(,"annotations":{"a":")" + std::string((256 << 10) - 1, 'x') + "\"}"),
             Texts{});
-  EXPECT_EQ(FaultsOf("", R"(,"nodeSelector":{"zone":"a b"})"),
+  EXPECT_EQ(FaultsWith("", R"(,"nodeSelector":{"zone":"a b"})"),
             Texts{"spec.nodeSelector: Invalid value: \"a b\": " + value});
   // A newer API server can accept more.
-  EXPECT_EQ(FaultsOf(R"(,"uid":"u","labels":{"a":"b c"})", R"(,"nodeName":"A_B")",
-                     R"(,"status":{"phase":"Running"})"),
+  EXPECT_EQ(FaultsWith(R"(,"uid":"u","labels":{"a":"b c"})", R"(,"nodeName":"A_B")",
+                       R"(,"status":{"phase":"Running"})"),
             Texts{});
 }
 
@@ -99,9 +99,9 @@ TEST(ManifestObjects, OtherObjectsHaveNamesOfKubernetes) {
   const std::string subdomain =
       "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
       "'.', and must start and end with an alphanumeric character, with at most 253 characters";
-  EXPECT_EQ(FaultsOf("", R"(,"nodeName":"A_B")"),
+  EXPECT_EQ(FaultsWith("", R"(,"nodeName":"A_B")"),
             Texts{"spec.nodeName: Invalid value: \"A_B\": " + subdomain});
-  EXPECT_EQ(FaultsOf("", R"(,"runtimeClassName":"A_B")"),
+  EXPECT_EQ(FaultsWith("", R"(,"runtimeClassName":"A_B")"),
             Texts{"spec.runtimeClassName: Invalid value: \"A_B\": " + subdomain});
 }
 
@@ -139,13 +139,13 @@ TEST(ManifestObjects, ARuntimeClassIsValidated) {
            more_metadata + "}," + rest + "}";
   };
   const std::string prefix = "RuntimeClass kata: ";
-  EXPECT_EQ(ErrorOf(object(R"("handler":"kata","overhead":{"podFixed":{"cpu":"1"}})")), "");
-  EXPECT_EQ(ErrorOf(object(R"("handler":"kata","overhed":{"podFixed":{"cpu":"1"}})")),
+  EXPECT_EQ(ObjectErrorOf(object(R"("handler":"kata","overhead":{"podFixed":{"cpu":"1"}})")), "");
+  EXPECT_EQ(ObjectErrorOf(object(R"("handler":"kata","overhed":{"podFixed":{"cpu":"1"}})")),
             prefix + "overhed: unknown field; did you mean \"overhead\"?");
-  EXPECT_EQ(ErrorOf(object(R"("handler":"kata","overhead":{"podfixed":{"cpu":"1"}})")),
+  EXPECT_EQ(ObjectErrorOf(object(R"("handler":"kata","overhead":{"podfixed":{"cpu":"1"}})")),
             prefix + "overhead.podfixed: unknown field; did you mean \"podFixed\"?");
-  EXPECT_EQ(ErrorOf(object(R"("overhead":{})")), prefix + "handler: Required value");
-  EXPECT_EQ(ErrorOf(object(R"("handler":"kata","new":1)", R"(,"uid":"u")")), "");
+  EXPECT_EQ(ObjectErrorOf(object(R"("overhead":{})")), prefix + "handler: Required value");
+  EXPECT_EQ(ObjectErrorOf(object(R"("handler":"kata","new":1)", R"(,"uid":"u")")), "");
   Manifests manifests;
   const std::string first = object(R"("handler":"kata","overhead":{"podFixed":{"cpu":"1"}})");
   ASSERT_TRUE(ReadManifest(first, "f", manifests).ok());
