@@ -175,7 +175,7 @@ TEST_F(FitCommand, SaysThatNoNodeCanHaveASetting) {
   const Printed printed = FitOn({"--nodes", "@nodes", "--compare", "reserved-cpus=99"});
   EXPECT_EQ(printed.status, 0) << printed.err;
   EXPECT_NE(printed.out.find("\nreserved-cpus=99: no node can have this setting\n"
-                             "  1 node left out (large): reserved-cpus: 99 is not a subset"),
+                             "  1 node left out (small): reserved-cpus: 99 is not a subset"),
             std::string::npos)
       << printed.out;
   EXPECT_EQ(printed.out.find("there is no node"), std::string::npos) << printed.out;
