@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Measures what an admission costs and prints it in Markdown: the tables of docs/performance.md.
+# Measures what an admission costs, then what the start of an exclusive container costs where this
+# machine can run containers (scripts/start-times.sh), and prints the tables of docs/performance.md in
+# Markdown.
 #   scripts/scaling.sh [BENCH]   BENCH: the program alignd_bench (default: the one of build/)
-# SECONDS_PER_CASE (0.5) is how long each case is repeated. A few minutes; nothing else should run
-# on the machine meanwhile. Times are of the processor, so what else runs disturbs them little.
+# SECONDS_PER_CASE (0.5) is how long each case is repeated. About ten minutes; nothing else should run on
+# the machine meanwhile. Times of admissions are of the processor, so what else runs disturbs them little.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -96,3 +98,12 @@ worst() {
 for nodes in 8 12 14 16; do worst "$nodes" tables MergeAtWorst; done
 for nodes in 17 20 24 32 48 64; do worst "$nodes" search MergeAtWorst; done
 for nodes in 18 20; do worst "$nodes" "tables, not used" MergeAtWorstByTables; done
+
+echo
+missing=$(scripts/lib/containerd.sh missing)
+if [ -n "$missing" ]; then
+  echo "The start of an exclusive container is not measured: this machine cannot run containers; missing:" \
+    "${missing//$'\n'/, }."
+else
+  scripts/start-times.sh "$bench"
+fi

@@ -25,6 +25,7 @@ ALIGND_BENCH_CONTAINERD=1 "$bench" --benchmark_filter='^StartExclusive/' --bench
 
 sed -n -E 's/^(cpu|cpus|compiler|build|commit): /* \1: /p' "$results/context"
 containerd --version | sed 's/^/* runtime: /'
+if [ -f /sys/fs/cgroup/cgroup.controllers ]; then echo "* cgroups: version 2"; else echo "* cgroups: version 1"; fi
 echo
 echo "| CreateContainer and StartContainer, median (longest) | directly | directly, with a cpuset | through alignd | one durable write |"
 echo "| --- | --- | --- | --- | --- |"

@@ -94,29 +94,32 @@ Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrig
   std::vector<std::string> documents;
   if (IsXml(*text)) {
     Result<std::string> json = NodeJsonOfLstopo(*text, {.stop = stop});
-    if (!json.ok()) return host::ContentError(json.error(), file);
+    if (!json.ok()) return host::ContentError(json.error(), ShownFile(file));
     documents.push_back(*std::move(json));
   } else if (IsObjectPerLine(*text)) {
     documents = LinesOf(*text);
   } else {
     for (const std::string& document : DocumentsOf(*text)) {
       Result<std::string> json = host::YamlToJson(document);
-      if (!json.ok()) return host::ContentError(json.error(), file);
+      if (!json.ok()) return host::ContentError(json.error(), ShownFile(file));
       if (*json != "null") documents.push_back(*std::move(json));
     }
   }
   for (const std::string& json : documents) {
     if (JsonDepthOf(json) <= kMaxJsonDepth) continue;
-    return BadDocuments((file == kDocumentStream ? "standard input" : file) + ": has more than " +
-                            std::to_string(kMaxJsonDepth) + " levels",
-                        "nest less deeply");
+    return BadDocuments(
+        ShownFile(file) + ": has more than " + std::to_string(kMaxJsonDepth) + " levels",
+        "nest less deeply");
   }
   return documents;
 }
 
+std::string ShownFile(const std::string& file) {
+  return file == kDocumentStream ? "standard input" : file;
+}
+
 Error EmptyFile(const std::string& file) {
-  return BadDocuments((file == kDocumentStream ? "standard input" : file) + ": is empty",
-                      "write it again, or remove it");
+  return BadDocuments(ShownFile(file) + ": is empty", "write it again, or remove it");
 }
 
 }  // namespace alignd::cli

@@ -20,6 +20,9 @@ Result<std::vector<std::string>> ReadDocuments(const std::string& file,
                                                FileOrigin origin = FileOrigin::kNamed,
                                                int stop = -1);
 
+// The file as an error names it.
+std::string ShownFile(const std::string& file);
+
 // Why a file without a document is refused: it may have been written in part.
 Error EmptyFile(const std::string& file);
 

@@ -81,10 +81,7 @@ Result<int> FitPods(const FitFlags& flags, std::ostream& out) {
   placement::LeaveOutOwned(*manifests);
   const auto pods = placement::ExpandPods(*manifests, replicas->count);
   if (!pods.ok()) return pods.error();
-  if (pods->empty()) {
-    return Error{ErrorCode::kInvalidArgument, "the manifests have no pods",
-                 "name manifests of pods; with `replicas: 0`, add --replicas"};
-  }
+  if (pods->empty()) return NoPods(*manifests);
   std::vector<std::string> notes;
   const Result<std::vector<placement::FleetNode>> nodes = ReadFleet(flags.fleet, &notes);
   if (!nodes.ok()) return nodes.error();

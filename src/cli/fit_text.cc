@@ -168,9 +168,13 @@ void PrintUnusable(const FitResult& result, bool wide, std::ostream& out) {
 }
 
 void PrintComparison(const placement::Comparison& comparison, bool wide, std::ostream& out) {
-  out << comparison.change.key << '=' << comparison.change.value << ": " << Sum(comparison.report)
-      << '\n';
-  PrintRest(comparison.report, wide, out);
+  out << comparison.change.key << '=' << comparison.change.value << ": ";
+  if (comparison.nodes == 0 && !comparison.left_out.empty()) {
+    out << "no node can have this setting\n";
+  } else {
+    out << Sum(comparison.report) << '\n';
+    PrintRest(comparison.report, wide, out);
+  }
   for (const auto& [reason, nodes] : comparison.left_out) {
     out << "  " << Nodes(nodes.size()) << " left out (" << ShownNames(nodes, wide)
         << "): " << Printable(reason) << '\n';

@@ -203,7 +203,7 @@ Result<placement::NodeFiles> ReadNodeState(const PlanSources& sources, const Kub
 // The pods of --running that are on the node.
 Result<std::vector<placement::PlannedPod>> ReadRunningPods(const std::vector<std::string>& files,
                                                            placement::NodeInput& input) {
-  Result<placement::Manifests> manifests = ReadManifests(files);
+  Result<placement::Manifests> manifests = ReadManifests(files, IfEmpty::kError);
   if (!manifests.ok()) return manifests.error();
   placement::LeaveOutControllers(*manifests);
   Result<std::vector<placement::PlannedPod>> pods = placement::ExpandPods(*manifests, std::nullopt);
@@ -271,7 +271,16 @@ Result<placement::PlannedNode> NodeOfCluster(const placement::ClusterObjects& ob
 
 }  // namespace
 
-Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths) {
+Error NoPods(const placement::Manifests& manifests) {
+  const std::vector<std::string>& skipped = manifests.skipped;
+  std::string message = "the manifests have no pods";
+  if (!skipped.empty()) message += ": " + skipped.front();
+  if (skipped.size() > 1) message += " (and " + std::to_string(skipped.size() - 1) + " more)";
+  return BadPlan(std::move(message), "name manifests of pods; with `replicas: 0`, add --replicas");
+}
+
+Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths,
+                                           IfEmpty if_empty) {
   placement::Manifests manifests;
   for (const std::string& path : paths) {
     const Result<NamedFiles> named = FilesOf(path);
@@ -279,8 +288,10 @@ Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths
     for (const std::string& file : named->files) {
       const Result<std::vector<std::string>> documents = ReadDocuments(file, named->origin);
       if (!documents.ok()) return documents.error();
+      if (documents->empty() && if_empty == IfEmpty::kError) return EmptyFile(file);
+      if (documents->empty()) manifests.skipped.push_back(ShownFile(file) + " is empty");
       for (const std::string& json : *documents) {
-        const std::string shown = file == kStandardInput ? "standard input" : file;
+        const std::string shown = ShownFile(file);
         const Result<Done> read = placement::ReadManifest(json, shown, manifests);
         if (!read.ok()) return host::ContentError(read.error(), shown);
       }

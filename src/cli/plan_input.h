@@ -27,10 +27,20 @@ struct PlanSources {
   placement::PolicyFlags flags = {};  // as FleetSources
 };
 
+// Of a file without a document, such as one that was written in part.
+enum class IfEmpty {
+  kSkip,   // it is noted in Manifests::skipped
+  kError,  // its pods would be left out of those that run
+};
+
 // Reads every document of every file. Of a directory, the files *.yaml, *.yml and *.json in it are
 // read, in order of their names.
 // Errors: a file that cannot be read, or that is no manifest; a directory without one.
-Result<placement::Manifests> ReadManifests(const std::vector<std::string>& files);
+Result<placement::Manifests> ReadManifests(const std::vector<std::string>& files,
+                                           IfEmpty if_empty = IfEmpty::kSkip);
+
+// Why there is nothing to plan: no pods, and what has been skipped.
+Error NoPods(const placement::Manifests& manifests);
 
 // The node with its devices, and the pods that run on it. Of objects of a cluster, as
 // placement::ClusterObjects.

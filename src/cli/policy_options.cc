@@ -33,6 +33,7 @@ void AddPolicyOptions(CLI::App& command, placement::PolicyFlags& flags) {
           "exclusive CPUs and no pinned memory; separated by commas; empty: none")
       ->type_name("NAMES")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check([](const std::string& name) {
         const Result<Done> checked = CheckHandlerName(name);
         return checked.ok() ? std::string() : checked.error().Text();
@@ -48,6 +49,7 @@ void AddPolicyOptions(CLI::App& command, placement::PolicyFlags& flags) {
           "empty: none")
       ->type_name("RESOURCES")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check([](const std::string& name) {
         const Result<Done> checked = name.empty() ? Done{} : CheckNotDevice(name);
         return checked.ok() ? std::string() : checked.error().Text();

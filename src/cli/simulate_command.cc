@@ -63,10 +63,7 @@ Result<int> SimulatePods(const SimulateOptions& options, std::ostream& out) {
       options.replicas > 0 ? std::optional(options.replicas) : std::nullopt;
   const auto pods = placement::ExpandPods(*manifests, replicas);
   if (!pods.ok()) return pods.error();
-  if (pods->empty()) {
-    return Error{ErrorCode::kInvalidArgument, "the manifests have no pods",
-                 "name manifests of pods; with `replicas: 0`, add --replicas"};
-  }
+  if (pods->empty()) return NoPods(*manifests);
   Result<placement::PlannedNode> node = ReadPlannedNode(options.plan);
   if (!node.ok()) return node.error();
   return PlanPods(*node, *pods, manifests->skipped, options.explain, options.output, out);

@@ -73,6 +73,10 @@ Result<scenario::NodeDescription> ReadDescription(const std::string& file) {
 
 Result<std::string> TopologyObject(const ObjectOptions& options) {
   const std::string name = options.name.empty() ? host::DefaultNodeName() : options.name;
+  if (!host::IsObjectName(name)) {
+    return Error{ErrorCode::kInvalidArgument, "\"" + name + "\" is not the name of a Node",
+                 "give the name that `kubectl get nodes` shows with --node-name"};
+  }
   if (options.is_bare) return BareObject(name, options);
   control::v1::GetTopologyRequest request;
   request.set_name(name);

@@ -15,6 +15,7 @@
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
 #include "alignd/control/v1/control.pb.h"
+#include "alignd/control/v1/topology.pb.h"
 #include "alignd/machine/machine.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/decision_log.h"
@@ -95,6 +96,8 @@ struct ReportSources {
   // The prepared claims, and where devices are found. May block. Empty: there are none.
   std::function<Result<dra::ContainerClaims>()> claims = {};
   dra::Places claim_places = {};
+  // What alignd-events says of the topology object that it publishes. Empty: not of interest.
+  std::function<void(const v1::TopologyPublication&)> published = {};
 };
 
 // The maximum per resource that ReportStatus lists; further ones are counted.

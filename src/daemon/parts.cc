@@ -143,7 +143,17 @@ control::ReportSources Parts::ReportSourcesFor(const Options& options,
           .has_adopted = [this] { return reconciler.Recovered(); },
           .disconnected = [this] { return plugins.Disconnected(); },
           .claims = [this] { return Claims(); },
-          .claim_places = claimed_devices};
+          .claim_places = claimed_devices,
+          .published = [this](const auto& publication) { NotePublication(publication); }};
+}
+
+void Parts::NotePublication(const control::v1::TopologyPublication& publication) {
+  metrics.TopologyWrites(publication.written(), publication.failed(), publication.conflicts());
+  std::optional<Error> failure;
+  if (!publication.failure().empty()) {
+    failure = Error{ErrorCode::kUnavailable, publication.failure(), publication.remedy()};
+  }
+  conditions.PublisherCalled(failure);
 }
 
 Result<dra::ContainerClaims> Parts::Claims() const {
@@ -243,6 +253,7 @@ reconcile::Reconciler::Options Parts::ReconcilerOptions(const Options& options,
   settings.after_listing = [this, conflicting, kubelet_dir = options.kubelet_dir,
                             own = OwnFiles{options.state_dir, options.config}] {
     if (node.cpu) LookForKubeletCpuManager(kubelet_dir, own, conditions);
+    conditions.LookForPublisher();
     CheckStateFiles();
     CheckConfigFile();
     LookForUnattachedKubelet();

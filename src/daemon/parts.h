@@ -130,6 +130,7 @@ struct Parts {
   void LookForUnattachedKubelet();
   void RefreshMirror();
   void CheckStateFiles();
+  void NotePublication(const control::v1::TopologyPublication& publication);
   deviceplugin::PluginSettings PluginSettingsOf(const Options& options);
   reconcile::Reconciler::Options ReconcilerOptions(const Options& options,
                                                    allocation::StateFindings findings,

@@ -62,6 +62,9 @@ int main(int argc, char** argv) {
   if (const auto call = connect(); !call.ok()) {
     spdlog::warn("nothing can be reported: {}", call.error().Text());
   }
+  // Threads of their own: none waits for another's calls of the API server.
+  std::optional<events::TopologyPublisher> publisher;
+  std::thread publishing;
   const auto get_topology = [&](const std::string& known_version, std::chrono::milliseconds wait,
                                 bool pod_placements) {
     control::v1::GetTopologyRequest request;
@@ -70,11 +73,10 @@ int main(int argc, char** argv) {
     request.set_wait_ms(static_cast<uint32_t>(wait.count()));
     request.set_koordinator_annotations(options->koordinator_annotations);
     request.set_pod_placements(pod_placements);
+    // The publisher asks for no placements; it has a thread of its own.
+    if (!pod_placements) *request.mutable_publication() = publisher->Publication();
     return client.GetTopology(request);
   };
-  // Threads of their own: none waits for another's calls of the API server.
-  std::optional<events::TopologyPublisher> publisher;
-  std::thread publishing;
   if (options->publishes_topology) {
     publisher.emplace(
         options->node_name,

@@ -7,7 +7,6 @@
 
 #include "control/control_client.h"
 #include "daemon/command_line.h"
-#include "events/pod_event.h"
 #include "host/node_name.h"
 
 namespace alignd::events {
@@ -71,7 +70,7 @@ std::optional<EventsOptions> ParseEventsOptions(int argc, const char* const* arg
   try {
     app.parse(argc, argv);
     if (options.node_name.empty()) options.node_name = host::DefaultNodeName();
-    if (!IsObjectName(options.node_name)) {
+    if (!host::IsObjectName(options.node_name)) {
       throw CLI::ValidationError("--node-name",
                                  "\"" + options.node_name + "\" is not the name of a Node");
     }

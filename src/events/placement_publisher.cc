@@ -8,6 +8,7 @@
 
 #include "alignd/noderesourcetopology/pod_placement.h"
 #include "events/api_text.h"
+#include "host/node_name.h"
 
 namespace alignd::events {
 namespace {
@@ -65,7 +66,9 @@ void PlacementPublisher::Take(const control::v1::GetTopologyResponse& answer) {
   wanted_.clear();
   for (const PodPlacement& placement : answer.placements()) {
     // Others cannot be names of pods, and would be another path.
-    if (!IsObjectName(placement.name()) || !IsObjectName(placement.name_space())) continue;
+    if (!host::IsObjectName(placement.name()) || !host::IsObjectName(placement.name_space())) {
+      continue;
+    }
     wanted_[placement.uid()] = placement;
   }
   std::erase_if(written_, [&](const auto& entry) { return !wanted_.contains(entry.first); });

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "host/node_name.h"
 #include "host/utc_time.h"
 
 namespace alignd::events {
@@ -63,7 +64,7 @@ bool SetPod(std::string_view pod, const std::string& uid, PodEvent& event) {
   event.pod_namespace = pod.substr(0, slash);
   event.pod_name = pod.substr(slash + 1);
   event.pod_uid = uid;
-  return IsObjectName(event.pod_namespace) && IsObjectName(event.pod_name);
+  return host::IsObjectName(event.pod_namespace) && host::IsObjectName(event.pod_name);
 }
 
 std::string Described(const control::v1::ContainerAssignment& assigned) {
@@ -145,15 +146,6 @@ void AddAssignments(const control::v1::GetStatusResponse& report, std::vector<Po
 }
 
 }  // namespace
-
-bool IsObjectName(const std::string& name) {
-  const auto is_inner = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-  };
-  const auto is_end = [&](char c) { return is_inner(c) && c != '-' && c != '.'; };
-  return !name.empty() && name.size() <= kMaxNameBytes && std::ranges::all_of(name, is_inner) &&
-         is_end(name.front()) && is_end(name.back());
-}
 
 std::string PodEvent::ObjectName() const {
   const std::string suffix = ".alignd-" + Digest(pod_uid + '\0' + container + '\0' + reason);

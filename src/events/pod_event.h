@@ -45,7 +45,4 @@ struct PodEvent {
 // the object of an Event. There is one for each ObjectName: of several, the last one.
 std::vector<PodEvent> EventsOf(const control::v1::GetStatusResponse& report);
 
-// Whether the pod's API object may have the name and namespace: they become a part of a URL.
-bool IsObjectName(const std::string& name);
-
 }  // namespace alignd::events

@@ -8,6 +8,7 @@
 
 #include "events/api_text.h"
 #include "events/topology_object.h"
+#include "host/printable.h"
 #include "host/utc_time.h"
 
 namespace alignd::events {
@@ -49,6 +50,18 @@ milliseconds TopologyPublisher::Step() {
   if (const Clock::time_point now = now_(); IsDue(now)) Write(now);
   if (const Clock::time_point now = now_(); mark_at_ && now >= *mark_at_) MarkNode(now);
   return answer.ok() ? kBetweenWrites : milliseconds(kFirstPause);
+}
+
+control::v1::TopologyPublication TopologyPublisher::Publication() const {
+  control::v1::TopologyPublication publication;
+  if (failure_) {
+    publication.set_failure(host::Printable(failure_->message));
+    publication.set_remedy(host::Printable(failure_->remedy));
+  }
+  publication.set_written(counts_.written);
+  publication.set_failed(counts_.failures);
+  publication.set_conflicts(counts_.conflicts);
+  return publication;
 }
 
 bool TopologyPublisher::IsDue(Clock::time_point now) const {
@@ -266,10 +279,10 @@ TopologyPublisher::Failure TopologyPublisher::FailureOf(const ApiAnswer& answer,
 
 void TopologyPublisher::Note(const Attempt& attempt, Clock::time_point now) {
   if (!attempt) {
-    if (check_at_ == Clock::time_point() || !failure_.empty()) {
+    if (check_at_ == Clock::time_point() || failure_) {
       spdlog::info("the NodeResourceTopology {} is published", node_);
     }
-    failure_.clear();
+    failure_.reset();
     pause_ = kFirstPause;
     not_before_ = {};
     check_at_ = now + kBetweenChecks;
@@ -277,8 +290,8 @@ void TopologyPublisher::Note(const Attempt& attempt, Clock::time_point now) {
   }
   ++counts_.failures;
   const std::string text = attempt->error.Text();
-  if (text != failure_) spdlog::warn("TopologyNotPublished: {}", text);
-  failure_ = text;
+  if (!failure_ || text != failure_->Text()) spdlog::warn("TopologyNotPublished: {}", text);
+  failure_ = attempt->error;
   not_before_ = now + attempt->pause.value_or(pause_);
   if (!attempt->pause) pause_ = std::min(2 * pause_, kLastPause);
 }

@@ -63,6 +63,8 @@ class TopologyPublisher {
   std::chrono::milliseconds Step();
 
   const Counts& counts() const { return counts_; }
+  // The same and the failure that is not over, for alignd's conditions and metrics.
+  control::v1::TopologyPublication Publication() const;
 
  private:
   // Why an attempt failed.
@@ -110,10 +112,10 @@ class TopologyPublisher {
   Clock::time_point ask_for_owner_at_{};  // of an object without an owner
   Clock::time_point not_before_{};
   std::chrono::seconds pause_ = kFirstPause;
-  std::string failure_;         // the last one, which is not over; empty: none
-  std::string alignd_failure_;  // likewise
-  std::string not_made_;        // why `wanted_` is without Koordinator's annotations
-  std::string left_out_;        // why the object in the cluster is without them
+  std::optional<Error> failure_;  // the last one, which is not over
+  std::string alignd_failure_;    // likewise
+  std::string not_made_;          // why `wanted_` is without Koordinator's annotations
+  std::string left_out_;          // why the object in the cluster is without them
   bool has_named_foreign_ = false;
   bool wakes_scheduler_ = false;
   Clock::time_point written_at_{};

@@ -57,6 +57,11 @@ void EventMetrics::Collect(const admission::Node& node, const admission::NodeSta
                   "How long the present write of the state files has lasted; 0: none.");
   const int64_t began = write_began_;
   families.Add(began == 0 ? 0.0 : static_cast<double>(std::max<int64_t>(Now() - began, 0)) / 1e9);
+  families.Counters("alignd_topology_writes_total",
+                    "Attempts of alignd-events to write the topology object, by outcome.");
+  families.Add(topology_conflicts_, {{"outcome", "conflict"}});
+  families.Add(topology_failed_, {{"outcome", "failed"}});
+  families.Add(topology_written_, {{"outcome", "written"}});
   families.Counters("alignd_state_writes_total", "Writes of the state files, by result.");
   families.Add(not_written_.value(), {{"result", "failed"}});
   families.Add(written_.value(), {{"result", "succeeded"}});

@@ -30,6 +30,12 @@ class EventMetrics final : public allocation::AllocationEvents {
   void WriteBegins() override;
   void Written(const Result<Done>& result, std::chrono::nanoseconds took) override;
   void PluginRegistered(const std::string& resource) { kubelet_.PluginRegistered(resource); }
+  // Of alignd-events, since it has started: objects written, attempts that failed, and conflicts.
+  void TopologyWrites(uint64_t written, uint64_t failed, uint64_t conflicts) {
+    topology_written_ = written;
+    topology_failed_ = failed;
+    topology_conflicts_ = conflicts;
+  }
   proxy::CallEvents& calls() { return calls_; }
 
   // `state` is the published one.
@@ -46,6 +52,9 @@ class EventMetrics final : public allocation::AllocationEvents {
   Counter written_;
   Counter not_written_;
   Histogram writes_;
+  std::atomic<uint64_t> topology_written_ = 0;
+  std::atomic<uint64_t> topology_failed_ = 0;
+  std::atomic<uint64_t> topology_conflicts_ = 0;
   std::atomic<int64_t> write_began_ = 0;  // the steady clock's nanoseconds; 0: none is under way
 };
 

@@ -162,6 +162,19 @@ void Conditions::ConflictingManagerGone(const std::string& key) {
   Clear(ConditionType::kConflictingCpuManager, key);
 }
 
+void Conditions::PublisherCalled(const std::optional<Error>& failure, Time now) {
+  {
+    const MutexLock lock(mutex_);
+    publisher_called_ = now;
+  }
+  if (!failure) return Clear(ConditionType::kTopologyNotPublished, "");
+  Raise("",
+        {.condition = {.type = ConditionType::kTopologyNotPublished,
+                       .message = "the topology object in the cluster is not the present one: " +
+                                  failure->message,
+                       .remedy = failure->remedy}});
+}
+
 void Conditions::DropExpired(Time now) {
   std::vector<Key> expired;
   {
@@ -171,6 +184,20 @@ void Conditions::DropExpired(Time now) {
     }
   }
   for (const auto& [type, key] : expired) Clear(type, key);
+}
+
+void Conditions::LookForPublisher(Time now) {
+  {
+    const MutexLock lock(mutex_);
+    if (!publisher_called_ || now - *publisher_called_ < kPublisherSilent) return;
+  }
+  Raise("", {.condition = {
+                 .type = ConditionType::kTopologyNotPublished,
+                 .message = "alignd-events, which publishes the topology object, does not call any "
+                            "more: the object in the cluster is not updated",
+                 .remedy = "see why it has ended (systemctl status alignd-events, or the container "
+                           "events of the DaemonSet); if it is not to run, delete the "
+                           "NodeResourceTopology of this node and restart alignd"}});
 }
 
 void Conditions::FoundUnmanaged(const std::vector<Subject>& containers) {

@@ -43,6 +43,7 @@ enum class ConditionType {
   kPodResizeRefused,
   kCpusetUpdateFailed,
   kMetricsUnavailable,
+  kTopologyNotPublished,
   kStatsProviderChanged,
   kUnsupportedAnnotation,
   kUnknownFeatureGate,
@@ -50,7 +51,7 @@ enum class ConditionType {
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 22> kConditionNames = {
+inline constexpr std::array<std::string_view, 23> kConditionNames = {
     "Bypass",
     "KubeletNotAttached",
     "RuntimeUnavailable",
@@ -69,6 +70,7 @@ inline constexpr std::array<std::string_view, 22> kConditionNames = {
     "PodResizeRefused",
     "CpusetUpdateFailed",
     "MetricsUnavailable",
+    "TopologyNotPublished",
     "StatsProviderChanged",
     "UnsupportedAnnotation",
     "UnknownFeatureGate",
@@ -164,6 +166,10 @@ class Conditions {
   // that is refused at least every 90 s.
   static constexpr std::chrono::minutes kRefusedResizeLasts{5};
 
+  // An alignd-events --topology that has called, and does not call for this time, has ended. It
+  // calls every 20 s, and after each attempt to write; one can take most of a minute.
+  static constexpr std::chrono::minutes kPublisherSilent{2};
+
   Conditions() = default;
   Conditions(const Conditions&) = delete;
   Conditions& operator=(const Conditions&) = delete;
@@ -179,6 +185,12 @@ class Conditions {
                              .message = error.message,
                              .remedy = error.remedy + "; alignd tries again every 10 s"}});
   }
+  // TopologyNotPublished: what alignd-events --topology says of its last attempt to write the
+  // object; nullopt: it has not failed.
+  void PublisherCalled(const std::optional<Error>& failure,
+                       Time now = std::chrono::system_clock::now());
+  // To be called regularly: raises TopologyNotPublished if it has not called for kPublisherSilent.
+  void LookForPublisher(Time now = std::chrono::system_clock::now());
   // StateNotWritable: a write of the state files has failed.
   void StateNotWritable(const Error& error) {
     Raise("", {.condition = {.type = ConditionType::kStateNotWritable,
@@ -342,9 +354,10 @@ class Conditions {
   std::atomic<uint64_t> repairs_ = 0;
   mutable Mutex mutex_;
   Entries entries_ GUARDED_BY(mutex_);
-  std::map<std::string, Begun> begun_ GUARDED_BY(mutex_);  // updates, by container id
-  bool answered_ GUARDED_BY(mutex_) = false;               // the runtime, since alignd started
-  std::optional<Time> asked_ GUARDED_BY(mutex_);           // unset: the runtime has answered
+  std::map<std::string, Begun> begun_ GUARDED_BY(mutex_);    // updates, by container id
+  bool answered_ GUARDED_BY(mutex_) = false;                 // the runtime, since alignd started
+  std::optional<Time> asked_ GUARDED_BY(mutex_);             // unset: the runtime has answered
+  std::optional<Time> publisher_called_ GUARDED_BY(mutex_);  // unset: never
 };
 
 }  // namespace alignd::reconcile

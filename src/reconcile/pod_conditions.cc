@@ -106,15 +106,13 @@ void Conditions::FoundUnsupported(const std::map<std::string, std::string>& anno
   if (annotations.size() > kMaxUnsupportedShown) {
     names += " and " + std::to_string(annotations.size() - kMaxUnsupportedShown) + " more";
   }
-  Raise(
-      "",
-      {.condition = {.type = ConditionType::kUnsupportedAnnotation,
-                     .message = "pods have annotations of cri-resource-manager, nri-plugins or "
-                                "Koordinator, which alignd does not follow: " +
-                                names,
-                     .remedy = "remove the annotations, or run the pods on nodes of that resource "
-                               "manager; `alignctl explain POD` names those of a pod"},
-       .logged_as = std::move(all)});
+  Raise("", {.condition = {.type = ConditionType::kUnsupportedAnnotation,
+                           .message = "pods have annotations that alignd does not follow: " + names,
+                           .remedy =
+                               "correct names that are misspelt; remove annotations of another "
+                               "resource manager, or run the pods on its nodes; `alignctl explain "
+                               "POD` names those of a pod"},
+             .logged_as = std::move(all)});
 }
 
 void Conditions::ResizeSettled(const ContainerKey& container) {

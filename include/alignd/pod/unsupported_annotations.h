@@ -1,6 +1,7 @@
-// The annotations of pods by which cri-resource-manager and nri-plugins choose CPUs and memory, and
-// that by which Koordinator chooses devices. alignd follows none of them: it names those that a pod
-// has.
+// The annotations of pods by which cri-resource-manager and nri-plugins choose CPUs and memory,
+// that by which Koordinator chooses devices, and those that are misspelt: in alignd's own domain,
+// or in one or two characters of the name of one that is read. alignd follows none of them: it
+// names those that a pod has.
 #pragma once
 
 #include <cstddef>

@@ -4,8 +4,10 @@
 #include <functional>
 #include <utility>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/pod/resource_name.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/own_defaults.h"
 #include "core/cpumanager/core_use.h"
@@ -216,11 +218,23 @@ std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {
                        option};
 }
 
-namespace {
+bool HasNothingToAlign(const Node& node, const Pod& asking) {
+  if (!asking.is_complete) return false;
+  const Pod pod = OnThisNode(node, asking);
+  return std::ranges::none_of(pod.containers, [&](const Container& container) {
+    return RequestsCpus(node, pod, container) || RequestsMemory(node, pod, container) ||
+           AsksForOneNode(node, pod, container) ||
+           std::ranges::any_of(container.resources.limits, [](const auto& limit) {
+             return !limit.second.IsZero() && MayBeDevice(limit.first);
+           });
+  });
+}
 
 std::string WhyNoExclusiveCpus(const Node& node, const Pod& pod) {
   return HasExclusiveCpus(node, pod) ? "" : " has no effect: the pod has no exclusive CPUs";
 }
+
+namespace {
 
 // A policy that the pod asks for itself, or has by default.
 std::string SourceText(const Pod& pod, bool is_own, std::string_view field,
@@ -241,8 +255,9 @@ void DescribeBind(const Node& node, const Pod& pod, std::vector<std::string>& te
   if (followed.required_bind) {
     const bool is_own = may_choose && asked.required_bind;
     const std::string text = SourceText(pod, is_own, kRequired, ToString(*followed.required_bind));
-    // What the pod asks for is refused without exclusive CPUs.
-    texts.push_back(is_own ? text : text + WhyNoExclusiveCpus(node, pod));
+    // What the pod asks for is refused without exclusive CPUs, if it has something to align.
+    const bool is_refused = is_own && !HasNothingToAlign(node, pod);
+    texts.push_back(is_refused ? text : text + WhyNoExclusiveCpus(node, pod));
     if (is_own || !may_choose || !asked.preferred_bind) return;
     texts.push_back(OfAnnotation(kPreferred, ToString(*asked.preferred_bind)) +
                     " has no effect: " + DefaultsText(pod) + " have requiredCPUBindPolicy");

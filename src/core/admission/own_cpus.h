@@ -74,6 +74,14 @@ std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod);
 // Whether a container of the pod gets exclusive CPUs, or the pod as a whole.
 bool HasExclusiveCpus(const Node& node, const Pod& asking);
 
+// Whether the node decides nothing about the pod: it is admitted whatever its annotations say.
+// Devices that the node does not have count as devices. Of a pod that is not complete, other
+// containers can have something to align: false.
+bool HasNothingToAlign(const Node& node, const Pod& asking);
+
+// " has no effect: the pod has no exclusive CPUs"; empty: it has some.
+std::string WhyNoExclusiveCpus(const Node& node, const Pod& pod);
+
 // Whether each container that is assigned something has it: its exclusive CPUs, or what else.
 bool HasAssignments(const Node& node, const NodeState& state, const Pod& pod);
 

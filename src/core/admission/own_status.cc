@@ -202,6 +202,20 @@ CountedCpus ChooseByCounts(const Node& node, const NodeState& state, const Pod& 
   return counted;
 }
 
+// More than the pod requests is no contradiction: containers of the shared pool are counted, and
+// Koordinator can amplify CPUs.
+std::optional<Objection> ObjectionToFewCpus(const Pod& pod) {
+  if (!pod.is_complete) return std::nullopt;
+  Quantity sum;
+  for (const auto& [id, amounts] : pod.policies.numa_resources) {
+    if (const auto cpu = amounts.find("cpu"); cpu != amounts.end()) sum += cpu->second;
+  }
+  const int64_t needed = CpusTogether(pod);
+  if (sum.IsZero() || sum >= Quantity(needed)) return std::nullopt;
+  return Object("the scheduler decided " + sum.ToString() + " CPUs by numaNodeResources" +
+                OfStatus() + ", and the pod requests " + Counted(needed, "exclusive CPU"));
+}
+
 std::optional<Objection> ObjectionToNodes(const Node& node, const NodeState& state,
                                           const Pod& pod) {
   if (pod.policies.numa_resources.empty()) return std::nullopt;
@@ -220,6 +234,7 @@ std::optional<Objection> ObjectionToNodes(const Node& node, const NodeState& sta
                                  " are on other NUMA nodes than those of its numaNodeResources");
   }
   if (!pod.policies.cpuset.empty()) return std::nullopt;
+  if (auto objection = ObjectionToFewCpus(pod)) return objection;
   if (const CpuSet outside = state.cpu.HeldBy(pod.uid) - inside; !outside.empty()) {
     return Object("the scheduler decided on NUMA nodes by numaNodeResources" + OfStatus() +
                   ", and containers of the pod have CPUs " + outside.ToString() + " of others");
@@ -354,13 +369,16 @@ void DescribeStatus(const Node& node, const Pod& pod, std::vector<std::string>& 
     return;
   }
   if (!asked.status_fault.empty()) texts.push_back(asked.status_fault);
-  if (!asked.cpuset.empty()) texts.push_back("cpuset " + Shown(asked.cpuset) + OfStatus());
+  const std::string effect = HasNothingToAlign(node, pod) ? WhyNoExclusiveCpus(node, pod) : "";
+  if (!asked.cpuset.empty()) {
+    texts.push_back("cpuset " + Shown(asked.cpuset) + OfStatus() + effect);
+  }
   if (asked.numa_resources.empty()) return;
   std::string nodes;
   for (const auto& [id, amounts] : asked.numa_resources) {
     nodes += (nodes.empty() ? "" : ",") + std::to_string(id);
   }
-  texts.push_back("NUMA nodes " + ShownList(nodes) + OfStatus());
+  texts.push_back("NUMA nodes " + ShownList(nodes) + OfStatus() + effect);
 }
 
 }  // namespace alignd::admission

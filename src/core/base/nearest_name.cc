@@ -48,6 +48,8 @@ std::string_view OnlyWithBeginning(std::string_view beginning,
 
 bool IsMisspelling(std::string_view name, std::string_view of) {
   constexpr size_t kMaxTypos = 2;
+  const auto [shorter, longer] = std::minmax({name.size(), of.size()});
+  if (longer - shorter > kMaxTypos) return false;  // the most of all names
   return name != of && name.size() <= kMaxName && Distance(name, of) <= kMaxTypos;
 }
 

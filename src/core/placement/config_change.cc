@@ -104,7 +104,10 @@ Result<std::vector<ConfigChange>> ParseConfigChanges(std::string_view text) {
   const std::string key(text.substr(0, equals));
   const ChangeKey* const known = KeyOf(key);
   std::string_view rest = equals == std::string_view::npos ? "" : text.substr(equals + 1);
-  if (known == nullptr || rest.empty()) {
+  if (known != nullptr && rest.empty()) {
+    return BadChange(std::string(text) + ": has no value", "write " + key + "=VALUE");
+  }
+  if (known == nullptr) {
     std::string all;
     for (const std::string& name : ConfigChangeKeys()) all += (all.empty() ? "" : ", ") + name;
     return BadChange(std::string(text) + ": is not KEY=VALUE with a known key",

@@ -1,8 +1,10 @@
 #include "core/placement/faults.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/nearest_name.h"
+#include "core/placement/names.h"
 
 namespace alignd::placement {
 namespace {
@@ -14,6 +16,10 @@ std::optional<json::View> MemberOf(const json::View& view, std::string_view key)
 }
 
 }  // namespace
+
+void Faults::AddText(std::string text) {
+  if (known_.insert(text).second) texts_.push_back(std::move(text));
+}
 
 std::optional<json::View> ObjectIn(const json::View& view, std::string_view key, Faults& faults) {
   std::optional<json::View> member = MemberOf(view, key);
@@ -72,6 +78,19 @@ void CheckStringMap(const json::View& object, std::string_view key, Faults& faul
   if (!members.ok()) return faults.Add(members.error());
   for (const auto& [name, member] : *members) {
     if (!member.value().is_string()) faults.Add(member.IsNot("a string; put it in quotes"));
+  }
+}
+
+void CheckLabels(const json::View& object, std::string_view key, Faults& faults) {
+  CheckStringMap(object, key, faults);
+  const std::optional<json::View> map = MemberOf(object, key);
+  if (faults.is_accepted() || !map || !map->value().is_object()) return;
+  const auto members = map->Members();
+  if (!members.ok()) return;  // noted
+  for (const auto& [name, member] : *members) {
+    if (!IsQualifiedName(name)) faults.Invalid(map->path(), name, kQualifiedName);
+    const Result<std::string> value = member.String();
+    if (value.ok() && !IsLabelValue(*value)) faults.Invalid(map->path(), *value, kLabelValue);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,18 +42,21 @@ class Faults {
                   "\": supported values: " + std::string(supported));
   }
   // The text names its path.
-  void Add(const Error& error) { texts_.push_back(error.message); }
+  void Add(const Error& error) { AddText(error.message); }
   void Add(std::string_view path, std::string_view what) {
-    texts_.push_back(path.empty() ? std::string(what)
-                                  : std::string(path) + ": " + std::string(what));
+    AddText(path.empty() ? std::string(what) : std::string(path) + ": " + std::string(what));
   }
 
   bool empty() const { return texts_.empty(); }
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
+  // Once: a field of the wrong type is found by each reader of it.
+  void AddText(std::string text);
+
   bool is_accepted_;
-  std::vector<std::string> texts_;
+  std::vector<std::string> texts_;  // in the order of the fields
+  std::set<std::string> known_;     // the same
 };
 
 // The member of that name, if it is an object, a list or a string; wrong types are faults. Absent
@@ -71,5 +75,9 @@ void CheckFields(const json::View& object, FieldNames names, Faults& faults);
 
 // The values of the map must be strings.
 void CheckStringMap(const json::View& object, std::string_view key, Faults& faults);
+
+// The same, and the keys and values those of labels, unless the object is accepted.
+// Source: apimachinery pkg/apis/meta/v1/validation, ValidateLabels.
+void CheckLabels(const json::View& object, std::string_view key, Faults& faults);
 
 }  // namespace alignd::placement

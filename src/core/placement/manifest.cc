@@ -6,54 +6,16 @@
 
 #include "core/json/json_view.h"
 #include "core/placement/faults.h"
+#include "core/placement/object_kinds.h"
 #include "core/placement/pod_reader.h"
 #include "core/placement/pod_status.h"
 #include "core/placement/pod_validation.h"
-#include "core/placement/resource_validation.h"
+#include "core/placement/runtime_class.h"
 
 namespace alignd::placement {
 namespace {
 
 using json::View;
-
-struct Kind {
-  std::string_view name;
-  std::string_view api_version;
-};
-
-constexpr std::array kWithPods = {Kind{"Pod", "v1"},
-                                  Kind{"Deployment", "apps/v1"},
-                                  Kind{"StatefulSet", "apps/v1"},
-                                  Kind{"DaemonSet", "apps/v1"},
-                                  Kind{"ReplicaSet", "apps/v1"},
-                                  Kind{"Job", "batch/v1"},
-                                  Kind{"CronJob", "batch/v1"}};
-
-// Kinds of manifests beside pods that make none and change none.
-constexpr auto kWithoutPods = std::to_array<std::string_view>({"ClusterRole",
-                                                               "ClusterRoleBinding",
-                                                               "ConfigMap",
-                                                               "Endpoints",
-                                                               "EndpointSlice",
-                                                               "HorizontalPodAutoscaler",
-                                                               "Ingress",
-                                                               "IngressClass",
-                                                               "Namespace",
-                                                               "NetworkPolicy",
-                                                               "PersistentVolume",
-                                                               "PersistentVolumeClaim",
-                                                               "PodDisruptionBudget",
-                                                               "PriorityClass",
-                                                               "Role",
-                                                               "RoleBinding",
-                                                               "Secret",
-                                                               "Service",
-                                                               "ServiceAccount",
-                                                               "StorageClass"});
-
-constexpr std::string_view kReadKinds =
-    "Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, RuntimeClass and lists of "
-    "them are read";
 
 Error Unreadable(std::string message, std::string remedy = {}) {
   return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
@@ -148,6 +110,11 @@ void ReadController(const View& object, Workload& workload, Faults& faults) {
   CheckFields(object, kTop, faults);
   workload.names = NamesOf(workload.kind);
   CheckMetadata(object, /*is_template=*/false, faults);
+  // Source: validation.go of batch, ValidateCronJobCreate: its Jobs' names have 11 more.
+  constexpr size_t kLongestCronJob = 52;
+  if (workload.kind == "CronJob" && workload.name.size() > kLongestCronJob) {
+    faults.Invalid("metadata.name", workload.name, "must be no more than 52 characters");
+  }
   const std::optional<View> spec = SpecWithTemplate(object, workload.kind, faults);
   const std::optional<View> pod = spec ? ObjectIn(*spec, "template", faults) : std::nullopt;
   if (spec) ReadCounts(*spec, workload, faults);
@@ -231,21 +198,6 @@ std::optional<ControllerReference> ControllerOf(const View& object) {
   return std::nullopt;
 }
 
-Result<Done> ReadRuntimeClass(const View& object, Manifests& manifests) {
-  Faults faults;
-  const auto overhead = ObjectIn(object, "overhead", faults);
-  const auto fixed = overhead ? ObjectIn(*overhead, "podFixed", faults) : std::nullopt;
-  ResourceList amounts = fixed ? CheckAmounts(*fixed, faults) : ResourceList();
-  const std::string handler = StringIn(object, "handler", faults).value_or("");
-  if (handler.empty()) faults.Required("handler");
-  if (!faults.empty()) return Unreadable(faults.texts().front());
-  manifests.runtime_classes[NameOf(object, "name")] = {
-      .overhead = std::move(amounts),
-      .handler = handler,
-      .has_scheduling = HasValue(object, "scheduling")};
-  return Done{};
-}
-
 // The objects of one document, lists included.
 class DocumentReader {
  public:
@@ -263,17 +215,16 @@ class DocumentReader {
       if (*kind == known.name) return ReadWorkload(object, *version, known);
     }
     if (*kind == "List" || IsListOfPods(*kind)) return ReadList(object, *kind);
-    const std::string what = *kind + " " + NameOf(object, "name");
-    if (*kind == "RuntimeClass") return ReadRuntimeClass(object, manifests_);
-    if (std::ranges::find(kWithoutPods, *kind) != kWithoutPods.end()) {
-      manifests_.skipped.push_back(what + " has no pods");
+    if (IsRuntimeClass(*kind, *version)) return ReadRuntimeClass(object, manifests_);
+    if (HasNoPods(*kind, *version)) {
+      manifests_.skipped.push_back(*kind + " " + NameOf(object, "name") + " has no pods");
       return Done{};
     }
     if (*kind == "LimitRange" || *kind == "ResourceQuota") {
       return Unreadable("kind: a " + *kind + " changes or limits requests, and is not applied here",
                         "remove it, and state the requests in the pods");
     }
-    return Unreadable("kind: \"" + *kind + "\" is not known",
+    return Unreadable("kind: \"" + *kind + "\" of version \"" + *version + "\" is not known",
                       "remove the object; " + std::string(kReadKinds));
   }
 
@@ -294,6 +245,12 @@ class DocumentReader {
   }
 
   Result<Done> ReadList(const View& list, const std::string& kind) {
+    // With a misspelt `items`, none of them would be read.
+    constexpr auto kTop =
+        std::to_array<std::string_view>({"apiVersion", "items", "kind", "metadata"});
+    Faults faults;
+    CheckAllFields(list, kTop, faults);
+    if (!faults.empty()) return Unreadable(faults.texts().front());
     const Result<std::optional<View>> items = list.Find("items");
     if (!items.ok()) return items.error();
     if (!*items) return Done{};

@@ -16,4 +16,16 @@ bool IsQualifiedName(std::string_view text);
 // The value of a label: empty, or such a name without a subdomain.
 bool IsLabelValue(std::string_view text);
 
+// What the API server says of a text that is none of these.
+inline constexpr std::string_view kDnsSubdomain =
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character, with at most 253 characters";
+inline constexpr std::string_view kQualifiedName =
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character, with at most 63 characters and an optional DNS subdomain "
+    "prefix and '/'";
+inline constexpr std::string_view kLabelValue =
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character, with at most 63 characters";
+
 }  // namespace alignd::placement

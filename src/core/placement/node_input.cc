@@ -186,8 +186,8 @@ Result<std::pair<std::string, scenario::DeviceList>> ParseDevices(std::string_vi
   const std::string shown = "--device " + std::string(text);
   const size_t equals = text.find('=');
   const std::string resource(text.substr(0, equals));
-  if (equals == std::string_view::npos || resource.find('/') == std::string::npos ||
-      !IsQualifiedName(resource)) {
+  if (equals == std::string_view::npos) return Wrong(shown + ": has no =COUNT", kForm);
+  if (resource.find('/') == std::string::npos || !IsQualifiedName(resource)) {
     return Wrong(shown + ": \"" + resource + "\" is not the name of an extended resource", kForm);
   }
   scenario::DeviceList devices;

@@ -1,9 +1,12 @@
 #include "core/placement/pod_validation.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/placement/names.h"
@@ -17,9 +20,6 @@ using json::View;
 constexpr std::string_view kLabel =
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     "must start and end with an alphanumeric character, with at most 63 characters";
-constexpr std::string_view kSubdomain =
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    "'.', and must start and end with an alphanumeric character, with at most 253 characters";
 
 // The containers of one list. `names` are those of the whole pod.
 class ContainerChecks {
@@ -104,14 +104,6 @@ std::set<std::string> CheckClaims(const View& spec, Faults& faults) {
   return names;
 }
 
-constexpr std::string_view kQualifiedName =
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character, with at most 63 characters and an optional DNS subdomain "
-    "prefix and '/'";
-constexpr std::string_view kLabelValue =
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-    "'.', and must start and end with an alphanumeric character, with at most 63 characters";
-
 // Source: validation.go, ValidateTolerations.
 void CheckToleration(const View& toleration, Faults& faults) {
   CheckFields(toleration, TolerationFields(), faults);
@@ -192,6 +184,34 @@ void CheckOverhead(const View& spec, Faults& faults) {
   if (const auto overhead = ObjectIn(spec, "overhead", faults)) CheckAmounts(*overhead, faults);
 }
 
+// Source: apimachinery pkg/api/validation, ValidateAnnotations.
+void CheckAnnotations(const View& metadata, Faults& faults) {
+  CheckStringMap(metadata, "annotations", faults);
+  const auto map = ObjectIn(metadata, "annotations", faults);
+  if (faults.is_accepted() || !map) return;
+  constexpr size_t kMaxBytes = 256 << 10;
+  size_t bytes = 0;
+  for (const auto& [name, value] : map->value().items()) {
+    std::string lower = name;
+    std::ranges::transform(lower, lower.begin(), [](char c) {
+      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    if (!IsQualifiedName(lower)) faults.Invalid(map->path(), name, kQualifiedName);
+    bytes += name.size() + (value.is_string() ? value.get_ref<const std::string&>().size() : 0);
+  }
+  if (bytes > kMaxBytes) {
+    faults.Add(map->path(),
+               "Too long: may not be more than " + std::to_string(kMaxBytes) + " bytes");
+  }
+}
+
+// The name of another object.
+void CheckName(const View& spec, std::string_view key, Faults& faults) {
+  const std::string name = StringIn(spec, key, faults).value_or("");
+  if (name.empty() || faults.is_accepted() || IsDnsSubdomain(name)) return;
+  faults.Invalid(spec.path() + "." + std::string(key), name, kDnsSubdomain);
+}
+
 }  // namespace
 
 void CheckMetadata(const View& object, bool is_template, Faults& faults) {
@@ -201,8 +221,8 @@ void CheckMetadata(const View& object, bool is_template, Faults& faults) {
     return;
   }
   CheckFields(*metadata, ObjectMetaFields(), faults);
-  CheckStringMap(*metadata, "labels", faults);
-  CheckStringMap(*metadata, "annotations", faults);
+  CheckLabels(*metadata, "labels", faults);
+  CheckAnnotations(*metadata, faults);
   const std::string name = StringIn(*metadata, "name", faults).value_or("");
   std::string generate_name = StringIn(*metadata, "generateName", faults).value_or("");
   const std::string name_space = StringIn(*metadata, "namespace", faults).value_or("");
@@ -212,14 +232,14 @@ void CheckMetadata(const View& object, bool is_template, Faults& faults) {
     faults.Invalid(path + ".namespace", name_space, kLabel);
   }
   if (is_template) return;
-  if (!name.empty() && !IsDnsSubdomain(name)) faults.Invalid(path + ".name", name, kSubdomain);
+  if (!name.empty() && !IsDnsSubdomain(name)) faults.Invalid(path + ".name", name, kDnsSubdomain);
   if (name.empty() && generate_name.empty()) {
     faults.Required(path + ".name", "name or generateName is required");
   }
   // A prefix may end with '-'. Source: apimachinery pkg/api/validation, maskTrailingDash.
   if (generate_name.size() > 1 && generate_name.back() == '-') generate_name.back() = 'a';
   if (!generate_name.empty() && !IsDnsSubdomain(generate_name)) {
-    faults.Invalid(path + ".generateName", generate_name, kSubdomain);
+    faults.Invalid(path + ".generateName", generate_name, kDnsSubdomain);
   }
 }
 
@@ -230,10 +250,9 @@ void CheckPodSpec(const View& object, Faults& faults) {
     return faults.Required(path + ".containers");
   }
   CheckFields(*spec, PodSpecFields(), faults);
-  for (const char* key : {"nodeName", "runtimeClassName", "schedulerName"}) {
-    StringIn(*spec, key, faults);
-  }
-  CheckStringMap(*spec, "nodeSelector", faults);
+  StringIn(*spec, "schedulerName", faults);
+  for (const char* key : {"nodeName", "runtimeClassName"}) CheckName(*spec, key, faults);
+  CheckLabels(*spec, "nodeSelector", faults);
   if (!faults.is_accepted()) CheckValues(*spec, faults);
   ContainerChecks containers(CheckClaims(*spec, faults), faults);
   containers.Check(*spec, "initContainers", ContainerKind::kInit);

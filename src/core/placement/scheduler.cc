@@ -64,6 +64,9 @@ Result<Allocatable> AllocatableOf(const Machine& machine, const KubeletConfig& c
 
   Allocatable allocatable;
   allocatable.pods = pods;
+  // The kubelet takes the memory of the machine as a whole from another source than that of NUMA
+  // nodes.
+  if (memory == 0) allocatable.unknown.insert("memory");
   ResourceList& amounts = allocatable.amounts;
   amounts["cpu"] = Quantity(machine.cpus().Count());
   amounts["memory"] = Bytes(memory);

@@ -39,6 +39,11 @@ class TopologyServiceTest : public ControlTest {
              [this](const auto&) {
                const MutexLock lock(pods_mutex_);
                return pods_;
+             },
+         .published =
+             [this](const auto& publication) {
+               const MutexLock lock(pods_mutex_);
+               published_.push_back(publication.failure());
              }},
         [this](std::function<void()> changed) {
           world.manager->OnChange([changed = std::move(changed)](const auto&) { changed(); });
@@ -80,6 +85,7 @@ class TopologyServiceTest : public ControlTest {
 
   Mutex pods_mutex_;
   ReportSources::Pods pods_ GUARDED_BY(pods_mutex_);
+  std::vector<std::string> published_ GUARDED_BY(pods_mutex_);
 };
 
 TEST_F(TopologyServiceTest, SaysWhatIsAvailableNow) {
@@ -128,6 +134,15 @@ TEST_F(TopologyServiceTest, APodThatIsAssignedNothingChangesTheFingerprint) {
   // One that has no name makes it unknown.
   SetPods({{.uid = "b", .name = "", .name_space = "", .containers = {"app"}}});
   EXPECT_EQ(FingerprintIn(Get().object()), "none");
+}
+
+TEST_F(TopologyServiceTest, PassesOnWhatThePublisherSays) {
+  Get();  // alignctl publishes nothing
+  v1::GetTopologyRequest request = RequestOf("", milliseconds(0));
+  request.mutable_publication()->set_failure("the API server answers 403");
+  ASSERT_TRUE(ControlClient(socket()).GetTopology(request).ok());
+  const MutexLock lock(pods_mutex_);
+  EXPECT_EQ(published_, std::vector<std::string>{"the API server answers 403"});
 }
 
 TEST_F(TopologyServiceTest, RefusesFurtherCallersThatWait) {
@@ -285,6 +300,12 @@ TEST_F(TopologyServiceTest, WithoutAligndAlignctlPrintsTheBareNodeOnlyIfAsked) {
                                             ["kubelet.koordinator.sh/cpu-manager-policy"],
             R"({"policy":"none"})");
   EXPECT_EQ(Alignctl({"topology", "--koordinator-annotations"}).status, 1);
+  const testing::Printed misnamed =
+      Alignctl({"topology", "-o", "nrt", "--node-name", "Node_1", "--socket", socket()});
+  EXPECT_EQ(misnamed.status, 1);
+  EXPECT_EQ(misnamed.out, "");
+  EXPECT_NE(misnamed.err.find("\"Node_1\" is not the name of a Node"), std::string::npos)
+      << misnamed.err;
   const testing::Printed misplaced = Alignctl({"topology", "--node-name", "x"});
   EXPECT_EQ(misplaced.status, 1);
   EXPECT_NE(misplaced.err.find("add -o nrt"), std::string::npos) << misplaced.err;

@@ -17,6 +17,7 @@
 #include "control/control_client.h"
 #include "core/koordinator_view.h"
 #include "edge/process.h"
+#include "edge/status_conditions.h"
 
 namespace alignd::events {
 namespace {
@@ -159,6 +160,12 @@ class AligndTopologyTest : public daemon::DaemonTest {
   bool BecomesAvailable(const std::string& cpus) const {
     return Eventually([&] { return server_.Available(0, "cpu") == cpus; });
   }
+  // The message of alignd's condition TopologyNotPublished; empty: there is none.
+  std::string NotPublished() const {
+    const auto found = testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                             reconcile::ConditionType::kTopologyNotPublished);
+    return found.empty() ? "" : found.front().message();
+  }
   Running RunPinned(const std::string& uid, int cpus) const {
     return RunOne(daemon::PodConfig(uid), daemon::Pinned(cpus));
   }
@@ -236,10 +243,13 @@ TEST_F(AligndTopologyTest, OutlivesAnApiServerInTrouble) {
       events.WaitForLog("TopologyNotPublished: the API server does not accept the "
                         "credential: the API server answers 401"))
       << events.Log();
+  // alignd itself says so, too.
+  EXPECT_TRUE(Eventually([&] { return NotPublished().find("answers 401") != std::string::npos; }));
   // The file has the next token: it is read again.
   tree_.Write({"token", "second\n"});
   ASSERT_TRUE(BecomesAvailable("13")) << events.Log();
   ASSERT_TRUE(events.WaitForLog("the NodeResourceTopology node-1 is published")) << events.Log();
+  EXPECT_TRUE(Eventually([&] { return NotPublished().empty(); })) << NotPublished();
 
   server_.Touch();  // a conflict
   const Running a = RunPinned("a", 1);

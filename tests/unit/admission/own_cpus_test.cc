@@ -196,6 +196,14 @@ TEST_F(OwnCpusTest, WhatHasNoMeaningHereIsRefusedOrExplained) {
                 " has no effect: the pod has no exclusive CPUs; preferredCPUExclusivePolicy "
                 "PCPULevel" +
                 kSpecText + " has no effect: the pod has no exclusive CPUs");
+  // With nothing to align it is admitted.
+  const Pod nothing = Requiring(kFull, "p", "1500m");
+  EXPECT_TRUE(Decide(node_, state, nothing).admitted());
+  EXPECT_EQ(DescribePodPolicy(node_, nothing), "requiredCPUBindPolicy FullPCPUs" +
+                                                   std::string(kSpecText) +
+                                                   " has no effect: the pod has no exclusive CPUs");
+  EXPECT_EQ(DescribePodPolicy(node_, shared),
+            "requiredCPUBindPolicy FullPCPUs" + std::string(kSpecText));
   Pod faulty = PodWith("p", "2");
   faulty.policies.spec_fault = "annotation x: is wrong";
   EXPECT_EQ(Decide(node_, state, faulty).refusal->message,

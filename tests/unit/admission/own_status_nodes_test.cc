@@ -157,6 +157,36 @@ TEST_F(OwnStatusTest, MemoryOfAPodAsAWholeComesFromTheDecidedNumaNodes) {
   }
 }
 
+// The scheduler has counted fewer CPUs on these NUMA nodes than the pod would take there.
+TEST_F(OwnStatusTest, FewerCpusThanThePodRequestsAreRefused) {
+  const std::string three = R"({"numaNodeResources":[{"node":0,"resources":{"cpu":"2"}},)"
+                            R"({"node":1,"resources":{"cpu":1}}]})";
+  EXPECT_EQ(CpusOf(node_, empty_, Decided(three, "4")),
+            std::string("the scheduler decided 3 CPUs by numaNodeResources") + kStatusText +
+                ", and the pod requests 4 exclusive CPUs");
+  EXPECT_EQ(CpusOf(node_, empty_, Decided(three, "3")), "2-3,8");
+  EXPECT_EQ(
+      CpusOf(node_, empty_,
+             Decided(R"({"numaNodeResources":[{"node":1,"resources":{"cpu":"3500m"}}]})", "4")),
+      std::string("the scheduler decided 3500m CPUs by numaNodeResources") + kStatusText +
+          ", and the pod requests 4 exclusive CPUs");
+  // Containers of the shared pool are counted, and CPUs can be amplified.
+  EXPECT_EQ(
+      CpusOf(node_, empty_,
+             Decided(R"({"numaNodeResources":[{"node":1,"resources":{"cpu":"4500m"}}]})", "4")),
+      "8-11");
+}
+
+// The node decides nothing about such a pod.
+TEST_F(OwnStatusTest, ADecisionForAPodOfTheSharedPoolHasNoEffect) {
+  const std::string no_effect = " has no effect: the pod has no exclusive CPUs";
+  const Pod pod =
+      Decided(R"({"cpuset":"4","numaNodeResources":[{"node":0,"resources":{"cpu":"1"}}]})", "500m");
+  EXPECT_TRUE(Decide(node_, empty_, pod).admitted());
+  EXPECT_EQ(DescribePodPolicy(node_, pod), std::string("cpuset 4") + kStatusText + no_effect +
+                                               "; NUMA nodes 0" + kStatusText + no_effect);
+}
+
 // Its NUMA nodes do not add to those of claimed devices, which are elsewhere.
 TEST_F(OwnStatusTest, ADecisionDoesNotWeakenTheAlignmentWithClaimedDevices) {
   for (const KubeletConfig& config : StrictConfigs(ConfigOf())) {

@@ -170,6 +170,17 @@ TEST_F(FitCommand, RefusesFlagsOfNodesWithoutAConfiguration) {
   }
 }
 
+// Such a setting admits nothing because it does not exist, not because pods do not fit.
+TEST_F(FitCommand, SaysThatNoNodeCanHaveASetting) {
+  const Printed printed = FitOn({"--nodes", "@nodes", "--compare", "reserved-cpus=99"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find("\nreserved-cpus=99: no node can have this setting\n"
+                             "  1 node left out (small): reserved-cpus: 99 is not a subset"),
+            std::string::npos)
+      << printed.out;
+  EXPECT_EQ(printed.out.find("there is no node"), std::string::npos) << printed.out;
+}
+
 TEST_F(FitCommand, EscapesLineEnds) {
   const std::string forged = "\nPod default/p: 1 of 1 nodes can take it\n";
   Put("objects.json",
@@ -388,6 +399,7 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
            {{"--nodes", "@nodes", "--replicas", "0"}, "--replicas 0: is not a number"},
            {{"--nodes", "@nodes", "--replicas", "many"}, "--replicas many: is not a number"},
            {{"--nodes", "@nodes", "--compare", "colour=red"}, "the keys are policy, scope"},
+           {{"--nodes", "@nodes", "--compare", "policy="}, "policy=: has no value"},
            {{"--nodes", "@nodes", "--compare", "policy=strict"}, "comparison policy=strict"},
            {{"--nodes", "@nodes", "--device", "gpu=1"}, "extended resource"},
            {{"--nodes", "@nodes", "--score", "Best"}, "--score"}}) {

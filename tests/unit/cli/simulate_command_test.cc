@@ -99,6 +99,43 @@ TEST_F(SimulateCommand, SucceedsIfAllPodsFit) {
   EXPECT_EQ(printed.err, "");
 }
 
+// A file that was written in part would leave out the pods that run.
+TEST_F(SimulateCommand, RefusesAnEmptyFileOfRunningPods) {
+  WriteFile("pod.yaml", ManifestText("a", "{limits: {cpu: 2, memory: 1Gi}}"));
+  WriteFile("empty.json", "\n");
+  WriteFile("none.json", R"({"apiVersion":"v1","kind":"List","items":[]})");
+  const Printed empty = OnNode({"--running", "@empty.json", "@pod.yaml"});
+  EXPECT_EQ(empty.status, 2);
+  EXPECT_TRUE(empty.err.ends_with("empty.json: is empty; write it again, or remove it\n"))
+      << empty.err;
+  EXPECT_EQ(OnNode({"--running", "@none.json", "@pod.yaml"}).status, 0);
+}
+
+TEST_F(SimulateCommand, NamesWhatItSkips) {
+  WriteFile("pod.yaml", ManifestText("a", "{limits: {cpu: 2, memory: 1Gi}}"));
+  WriteFile("empty.yaml", "# nothing\n");
+  WriteFile("ended.yaml", ManifestText("b", "{limits: {cpu: 2}}") + "status: {phase: Succeeded}\n");
+  const Printed beside = OnNode({"@pod.yaml", "@empty.yaml"});
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_NE(beside.out.find("/empty.yaml is empty\n"), std::string::npos) << beside.out;
+  const Printed only = OnNode({"@ended.yaml", "@empty.yaml"});
+  EXPECT_EQ(only.status, 2);
+  EXPECT_EQ(only.err,
+            "alignctl: the manifests have no pods: Pod default/b has ended (and 1 more); name "
+            "manifests of pods; with `replicas: 0`, add --replicas\n");
+}
+
+// They take one value: what follows is a manifest.
+TEST_F(SimulateCommand, FlagsOfTheDaemonLeaveTheManifests) {
+  WriteFile("pod.yaml", ManifestText("a", "{limits: {cpu: 2, memory: 1Gi}}"));
+  for (const auto& [flag, value] :
+       {std::pair("--not-devices", "a.com/x,a.com/y"), std::pair("--not-devices", ""),
+        std::pair("--shared-pool-handlers", "kata,gvisor"), std::pair("--pod-policies", "off")}) {
+    const Printed printed = OnNode({flag, value, "@pod.yaml"});
+    EXPECT_EQ(printed.status, 0) << flag << ": " << printed.err;
+  }
+}
+
 TEST_F(SimulateCommand, SaysWhatCannotBeDecided) {
   WriteFile("pod.yaml",
             "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  resourceClaims: [{name: "

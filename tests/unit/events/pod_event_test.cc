@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "host/node_name.h"
+
 namespace alignd::events {
 namespace {
 
@@ -152,8 +154,8 @@ TEST(PodEvent, NamesThatAreNoApiObjectsAreLeftOut) {
     AddPending(report, "refused").set_pod(pod);
     EXPECT_TRUE(EventsOf(report).empty()) << pod;
   }
-  EXPECT_FALSE(IsObjectName(std::string(254, 'a')));
-  EXPECT_TRUE(IsObjectName(std::string(253, 'a')));
+  EXPECT_FALSE(host::IsObjectName(std::string(254, 'a')));
+  EXPECT_TRUE(host::IsObjectName(std::string(253, 'a')));
 }
 
 TEST(PodEvent, ObjectNameIsOfThePodTheContainerAndTheReason) {
@@ -169,7 +171,7 @@ TEST(PodEvent, ObjectNameIsOfThePodTheContainerAndTheReason) {
   event.pod_uid = "v";
   EXPECT_NE(event.ObjectName(), name);
   event.pod_name = std::string(251, 'a') + ".b";
-  EXPECT_TRUE(IsObjectName(event.ObjectName())) << event.ObjectName();
+  EXPECT_TRUE(host::IsObjectName(event.ObjectName())) << event.ObjectName();
   EXPECT_EQ(event.ObjectName().size(), 253U);
 }
 

@@ -161,6 +161,23 @@ TEST(ApiText, IsOneLineWithoutTheObjectOfTheAnswer) {
   EXPECT_LE(Shown({.status = 500, .body = std::string(5000, 'x')}).size(), 512U);
 }
 
+TEST_F(TopologyPublisherTest, SaysWhatHasBecomeOfTheObject) {
+  EXPECT_EQ(publisher_.Publication().failure(), "");
+  EXPECT_EQ(publisher_.Publication().written(), 0U);
+  answers_.assign(1, ApiAnswer{500, "broken \xff"});
+  Step();
+  control::v1::TopologyPublication publication = publisher_.Publication();
+  EXPECT_EQ(publication.failure(), "the API server answers 500: broken \\xff");
+  EXPECT_NE(publication.remedy(), "");
+  EXPECT_EQ(publication.failed(), 1U);
+  Pass(seconds(2));
+  publication = publisher_.Publication();
+  EXPECT_EQ(publication.failure(), "");
+  EXPECT_EQ(publication.written(), 1U);
+  EXPECT_EQ(publication.failed(), 1U);
+  EXPECT_EQ(publication.conflicts(), 0U);
+}
+
 // It is repeated, and delays no object.
 TEST_F(TopologyPublisherTest, AMarkThatFailsIsRepeated) {
   publisher_.WakeScheduler();

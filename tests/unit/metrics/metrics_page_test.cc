@@ -79,6 +79,14 @@ class PageTest : public ::testing::Test {
   std::unique_ptr<MetricsPage> page_;
 };
 
+TEST_F(PageTest, HasTheWritesOfTheTopologyObject) {
+  EXPECT_EQ(Value("alignd_topology_writes_total{outcome=\"written\"}"), "0");
+  events_.TopologyWrites(3, 2, 1);
+  EXPECT_EQ(Value("alignd_topology_writes_total{outcome=\"written\"}"), "3");
+  EXPECT_EQ(Value("alignd_topology_writes_total{outcome=\"failed\"}"), "2");
+  EXPECT_EQ(Value("alignd_topology_writes_total{outcome=\"conflict\"}"), "1");
+}
+
 TEST_F(PageTest, ShowsWhatAPodIsAssigned) {
   EXPECT_EQ(Value("alignd_numa_free_cpus{numa_node=\"0\"}"), "7");  // CPU 0 is reserved
   EXPECT_EQ(Value("alignd_assigned_pods"), "0");

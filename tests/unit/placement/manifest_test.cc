@@ -556,8 +556,8 @@ TEST(Manifest, APodHasTheHandlerOfItsRuntimeClass) {
   EXPECT_EQ(handler("nvidia"), "nvidia");
   EXPECT_EQ(ReadErrorOf(R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass",)"
                         R"("metadata":{"name":"a"}})")
-                .substr(0, 23),
-            "handler: Required value");
+                .substr(0, 39),
+            "RuntimeClass a: handler: Required value");
 }
 
 TEST(Manifest, ASuspendedJobHasNoPods) {

@@ -96,6 +96,7 @@ TEST(NodeInput, ReadsDevices) {
                            "a.com/x=99999999999999999999@0", "a.com/x=1.5@0", "a b/x=1"}) {
     EXPECT_FALSE(ParseDevices(text).ok()) << text;
   }
+  EXPECT_EQ(ParseDevices("a.com/x").error().message, "--device a.com/x: has no =COUNT");
 }
 
 TEST(NodeInput, RefusesDevicesThatTheNodeCannotHave) {

@@ -34,6 +34,19 @@ TEST(Scheduler, AllocatableIsCapacityLessWhatIsReserved) {
   EXPECT_TRUE(AllocatableOf(machine, config, 110)->amounts.at("memory").IsZero());
 }
 
+// Some trees and descriptions do not have it.
+TEST(Scheduler, MemoryThatIsNotDescribedIsUnknown) {
+  const Machine machine = MakeMachine("socket:2 numa:1 core:4 memory-gib=0");
+  const Result<Allocatable> allocatable = AllocatableOf(machine, KubeletConfig(), 110);
+  ASSERT_TRUE(allocatable.ok());
+  EXPECT_TRUE(allocatable->unknown.contains("memory"));
+  EXPECT_TRUE(RequestedResources()
+                  .ShortagesOf(*allocatable, "a", Amounts({{"cpu", "1"}, {"memory", "1Gi"}}))
+                  .empty());
+  const Machine known = MakeMachine("socket:2 numa:1 core:4 memory-gib=4");
+  EXPECT_FALSE(AllocatableOf(known, KubeletConfig(), 110)->unknown.contains("memory"));
+}
+
 TEST(Scheduler, ReadsTheLimitOfPods) {
   EXPECT_EQ(*PodLimitOf("{}", 4), 110);
   EXPECT_EQ(*PodLimitOf(R"({"maxPods":250})", 4), 250);

@@ -33,6 +33,22 @@ TEST(UnsupportedAnnotations, HaveTheNamesOfBothResourceManagers) {
   EXPECT_EQ(UnsupportedName(devices + "/pod"), "");
 }
 
+// Such a pod would otherwise run without what it asks for, and nothing would say so.
+TEST(UnsupportedAnnotations, MisspeltNamesAreAmongThem) {
+  for (const std::string name :
+       {"alignd.io/resources", "alignd.io/shared-cpus", "scheduling.koordinator.sh/resource-spec",
+        "scheduling.koordinator.sh/resource-status", "alignd.io", "scheduling.koordinator.sh/other",
+        "example.com/shared-cpus"}) {
+    EXPECT_EQ(UnsupportedName(name), "") << name;
+  }
+  for (const std::string name :
+       {"alignd.io/shared-cpu", "alignd.io/shared-cpus/pod", "alignd.io/numa",
+        "align.io/shared-cpus", "scheduling.koordinator.sh/numa-topology-specs",
+        "schedulng.koordinator.sh/resource-spec", "scheduling.koordinator.sh/Resource-Status"}) {
+    EXPECT_EQ(UnsupportedName(name), name);
+  }
+}
+
 TEST(UnsupportedAnnotations, AreKeptOncePerNameAndOnlySome) {
   std::set<std::string> names;
   NoteUnsupported("memory-type.resource-policy.nri.io/container.a", names);

@@ -51,6 +51,7 @@ TEST(Conditions, AreSortedByType) {
   conditions.StateRebuilt("a file was missing", "");
   conditions.FoundOffline({{kApp, *CpuSet::Parse("1-2"), *CpuSet::Parse("2")}});
   conditions.MetricsFailed({ErrorCode::kUnavailable, "in use", "stop it"});
+  conditions.PublisherCalled(Error{ErrorCode::kUnavailable, "the API server answers 403", "x"});
   conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1)", "undo it");
   conditions.QuotaRewritten({"", {"uid", ""}}, 5, seconds(60), /*refused=*/true);
   conditions.QuotaNotRestored({"", {"uid", ""}}, 50'000, {ErrorCode::kIo, "read-only"});
@@ -352,6 +353,37 @@ TEST(Conditions, SignOfAnotherManagerExpiresIfItIsNotSeenAgain) {
   EXPECT_EQ(logged.Take(), "");
   conditions.ConflictingManagerGone("where");
   EXPECT_EQ(logged.Take(), "info ConflictingCPUManager resolved. It was: it is there\n");
+  EXPECT_TRUE(conditions.Report().empty());
+}
+
+TEST(Conditions, TheTopologyObjectIsNotPublishedWhileWritesFail) {
+  Logged logged;
+  Conditions conditions;
+  conditions.PublisherCalled(std::nullopt);
+  EXPECT_TRUE(conditions.Report().empty());
+  const Error refused{ErrorCode::kUnavailable, "the API server answers 403", "allow it"};
+  for (int i = 0; i < 2; ++i) conditions.PublisherCalled(refused);
+  EXPECT_EQ(logged.Take(),
+            "warning TopologyNotPublished: the topology object in the cluster is not the present "
+            "one: the API server answers 403; allow it\n");
+  EXPECT_EQ(Only(conditions.Report()).type, ConditionType::kTopologyNotPublished);
+  conditions.PublisherCalled(std::nullopt);
+  EXPECT_TRUE(conditions.Report().empty());
+}
+
+TEST(Conditions, AnAligndEventsThatHasEndedIsReported) {
+  const auto now = system_clock::now();
+  Conditions conditions;
+  conditions.LookForPublisher(now + 2 * Conditions::kPublisherSilent);  // there was none
+  EXPECT_TRUE(conditions.Report().empty());
+  conditions.PublisherCalled(std::nullopt, now);
+  conditions.LookForPublisher(now + Conditions::kPublisherSilent - seconds(1));
+  EXPECT_TRUE(conditions.Report().empty());
+  conditions.LookForPublisher(now + Conditions::kPublisherSilent);
+  EXPECT_NE(Only(conditions.Report()).message.find("does not call any more"), std::string::npos);
+  conditions.PublisherCalled(std::nullopt, now + Conditions::kPublisherSilent);
+  EXPECT_TRUE(conditions.Report().empty());
+  conditions.LookForPublisher(now + Conditions::kPublisherSilent + seconds(1));
   EXPECT_TRUE(conditions.Report().empty());
 }
 

@@ -138,11 +138,10 @@ TEST(PodConditions, UnsupportedAnnotationsAreOneConditionUntilTheLastPodHasGone)
   const std::string name = "memory-type.resource-policy.nri.io";
   for (int i = 0; i < 3; ++i) conditions.FoundUnsupported({{name, "default/web"}});
   EXPECT_EQ(logged.Take(),
-            "warning UnsupportedAnnotation: pods have annotations of cri-resource-manager, "
-            "nri-plugins or Koordinator, which alignd does not follow: "
-            "memory-type.resource-policy.nri.io (pod default/web); remove the annotations, or run "
-            "the pods on nodes of that resource "
-            "manager; `alignctl explain POD` names those of a pod\n");
+            "warning UnsupportedAnnotation: pods have annotations that alignd does not follow: "
+            "memory-type.resource-policy.nri.io (pod default/web); correct names that are "
+            "misspelt; remove annotations of another resource manager, or run the pods on its "
+            "nodes; `alignctl explain POD` names those of a pod\n");
   EXPECT_EQ(Only(conditions.Report()).type, ConditionType::kUnsupportedAnnotation);
   // Each new pod of a workload would be a line.
   conditions.FoundUnsupported({{name, "default/other"}});
