@@ -54,6 +54,13 @@ void AddPolicyOptions(CLI::App& command, placement::PolicyFlags& flags) {
         const Result<Done> checked = name.empty() ? Done{} : CheckNotDevice(name);
         return checked.ok() ? std::string() : checked.error().Text();
       });
+  command
+      .add_option_function<bool>(
+          "--annotated-extended-resources",
+          [&flags](bool follows) { flags.annotated_extended_resources = follows; },
+          "The same flag for annotatedExtendedResources: whether pods may request extended "
+          "resources by annotation")
+      ->type_name("BOOL");
 }
 
 }  // namespace alignd::cli

@@ -9,7 +9,8 @@ class App;
 
 namespace alignd::cli {
 
-inline constexpr char kFlagsOfNodes[] = "--pod-policies, --shared-pool-handlers, --not-devices";
+inline constexpr char kFlagsOfNodes[] =
+    "--pod-policies, --shared-pool-handlers, --not-devices, --annotated-extended-resources";
 // Why they are refused where no KubeletConfiguration is read.
 inline constexpr char kFlagsNeedConfig[] =
     "they replace fields of a KubeletConfiguration, and none is given; they do not change what "

@@ -159,8 +159,9 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
                          "alignctl simulate --from-cluster --node-name worker-1 pod.yaml",
                          "alignctl simulate --check scenarios.jsonl"});
   command->callback([options, command, &action] {
-    for (const char* const name : {"--device", "--replicas", "--explain", "--node-name",
-                                   "--pod-policies", "--shared-pool-handlers", "--not-devices"}) {
+    for (const char* const name :
+         {"--device", "--replicas", "--explain", "--node-name", "--pod-policies",
+          "--shared-pool-handlers", "--not-devices", "--annotated-extended-resources"}) {
       if (IsPlan(options->plan) || command->count(name) == 0) continue;
       throw CLI::RequiresError(name, "--config, --node or --from-cluster");
     }

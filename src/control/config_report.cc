@@ -101,7 +101,8 @@ std::vector<v1::Setting> ReportFields(const KubeletConfig& config,
       {"podPolicies", ValueOf(config.pod_policies)},
       {"namespacePolicies", ValueOf(config.namespace_policies)},
       {"sharedPoolHandlers", ValueOf(config.shared_pool_handlers.names())},
-      {"notDevices", ValueOf(config.not_devices)}};
+      {"notDevices", ValueOf(config.not_devices)},
+      {"annotatedExtendedResources", config.annotated_extended_resources ? "true" : "false"}};
   std::vector<v1::Setting> settings;
   for (const auto& [name, value] : fields) {
     v1::Setting& setting = settings.emplace_back();

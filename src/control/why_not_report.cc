@@ -91,6 +91,11 @@ Result<WantedPod> FindWanted(const ReportSources& sources, const admission::Node
                        " runs on this node, and has what it is assigned",
                    "see `alignctl pods`; for another pod like it, give it another name and no uid"};
     }
+    const std::string undecided = placement::UndecidedByAnnotation(sources.node, state, *planned);
+    if (!undecided.empty()) {
+      return Error{ErrorCode::kInvalidArgument, "undecided: " + undecided,
+                   "ask for a pod without that"};
+    }
     Pod pod = placement::PodOn(sources.node.config, *planned);
     std::set<std::string> unknown = Unregistered(sources, state, pod);
     return WantedPod{std::move(pod), std::move(unknown), std::nullopt};

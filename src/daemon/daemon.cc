@@ -109,7 +109,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   if (!runtime.ok()) return runtime.error();
   auto cgroups = std::make_unique<cgroup::CgroupTree>(options.cgroup_root);
   Result<std::unique_ptr<podsource::ResourceSource>> sources =
-      MakeSources(options, *cgroups, DraNodeAllocatableResourcesOn(node.config));
+      MakeSources(options, *cgroups, node.config);
   if (!sources.ok()) return sources.error();
   std::vector<StartProblem> problems;
   allocation::StateFindings findings;

@@ -29,6 +29,9 @@ std::vector<control::v1::Setting> SettingsOf(const Options& options, const host:
     const bool has_handlers = options.shared_pool_handlers.has_value();
     if (setting.name() == "sharedPoolHandlers" && has_handlers) setting.set_source("flag");
     if (setting.name() == "notDevices" && options.not_devices) setting.set_source("flag");
+    if (setting.name() == "annotatedExtendedResources" && options.annotated_extended_resources) {
+      setting.set_source("flag");
+    }
     const bool is_off = options.pod_policies && options.pod_policies->empty();
     if (setting.name() == "namespacePolicies" && is_off) setting.set_source("flag");
   }

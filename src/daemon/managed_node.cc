@@ -74,6 +74,9 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
     erase_if(config.not_devices,
              [](const std::string& name) { return !CheckNotDevice(name).ok(); });
   }
+  if (options.annotated_extended_resources) {
+    config.annotated_extended_resources = *options.annotated_extended_resources;
+  }
   if (!machine.ok()) return;
   if (!checked.problems.empty()) return AddProblemsOfValues(*machine, file, checked);
   for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {

@@ -87,9 +87,11 @@ void AddOptions(CLI::App& app, Values& values) {
   app.add_option("--pods-api-endpoint", options.pods_api_endpoint,
                  "The kubelet's local Pods API, used while it is available; empty: not used")
       ->capture_default_str();
-  app.add_option("--annotated-extended-resources", options.annotated_extended_resources,
-                 "Whether pods may request extended resources by annotation")
-      ->capture_default_str();
+  app.add_option_function<bool>(
+         "--annotated-extended-resources",
+         [&chosen = options](bool follows) { chosen.annotated_extended_resources = follows; },
+         "Whether pods may request extended resources by annotation; overrides the configuration")
+      ->type_name("BOOL");
   app.add_option_function<std::vector<std::string>>(
          "--not-devices",
          [&chosen = options](const std::vector<std::string>& names) {

@@ -40,10 +40,11 @@ struct Options {
   std::filesystem::path device_plugin_dir;  // empty: device-plugins in the state directory
   // The kubelet's local Pods API; empty: not used.
   std::string pods_api_endpoint = "unix:///var/lib/kubelet/pods-api/pods-api.sock";
-  bool annotated_extended_resources = true;  // whether annotations may ask for devices
-  std::filesystem::path plugins_registry;    // empty: plugins_registry in the state directory
-  std::filesystem::path root = "/";          // has the sys/ and proc/ of the machine
-  std::filesystem::path node;                // a scenario's `node` instead of this machine
+  // Whether annotations may ask for devices. Overrides the configuration's.
+  std::optional<bool> annotated_extended_resources;
+  std::filesystem::path plugins_registry;  // empty: plugins_registry in the state directory
+  std::filesystem::path root = "/";        // has the sys/ and proc/ of the machine
+  std::filesystem::path node;              // a scenario's `node` instead of this machine
   // How alignd binds devices that the kubelet allocates; nullopt: the kubelet allocates none.
   std::optional<mirror::BindingModes> mirror;
   std::filesystem::path kubelet_plugins_registry = "/var/lib/kubelet/plugins_registry";

@@ -12,7 +12,8 @@ namespace alignd::daemon {
 
 Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options,
                                                                const cgroup::CgroupTree& cgroups,
-                                                               bool claims_add_sizes) {
+                                                               const KubeletConfig& config) {
+  const bool claims_add_sizes = DraNodeAllocatableResourcesOn(config);
   std::vector<std::unique_ptr<podsource::ResourceSource>> sources;
   if (!options.pods_api_endpoint.empty()) {
     podsource::PodsApiSource::Options api;
@@ -24,7 +25,7 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
   }
   sources.push_back(
       std::make_unique<podsource::AnnotationSource>(podsource::AnnotationSource::Options{
-          options.annotated_extended_resources, &cgroups, claims_add_sizes}));
+          config.annotated_extended_resources, &cgroups, claims_add_sizes}));
   sources.push_back(std::make_unique<podsource::CriEstimate>(claims_add_sizes));
   return std::unique_ptr<podsource::ResourceSource>(
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));

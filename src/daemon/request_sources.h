@@ -4,17 +4,17 @@
 #include <memory>
 
 #include "alignd/base/result.h"
+#include "alignd/config/kubelet_config.h"
 #include "cgroup/cgroup_tree.h"
 #include "daemon/options.h"
 #include "podsource/resource_source.h"
 
 namespace alignd::daemon {
 
-// The first source that knows a pod is used. `cgroups` outlives the result. `claims_add_sizes`: the
-// kubelet's feature gate DRANodeAllocatableResources is on. Errors: kInvalidArgument for
-// --pods-api-endpoint.
+// The first source that knows a pod is used. `cgroups` outlives the result. `config`: with what the
+// flags change. Errors: kInvalidArgument for --pods-api-endpoint.
 Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options,
                                                                const cgroup::CgroupTree& cgroups,
-                                                               bool claims_add_sizes);
+                                                               const KubeletConfig& config);
 
 }  // namespace alignd::daemon

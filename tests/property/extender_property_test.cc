@@ -133,6 +133,7 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
       const std::string name = "pod-" + std::to_string(step);
       PlannedPod pod = placement::RandomPlanned(name, nodes[0].input.description.machine, random);
       pod.pod.name = pod.pod.uid = name;
+      if (random.OnceIn(4)) placement::AddAnnotation(pod, random);
       if (has_objects) ChooseNodes(pod, nodes, random);
       if (!pod.pod.policies.fault.empty()) {
         for (const PlannedNode& node : alone)
@@ -148,6 +149,7 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
         Verdict verdict = AnswerAlone(alone[i], pod);
         const bool is_own = admission::OwnPolicy(alone[i].node(), pod.pod).has_value();
         if (is_own && verdict.outcome == Outcome::kFits) ++seen["fits under its own policy"];
+        if (pod.without_devices) ++seen["annotated " + std::string(ToString(verdict.outcome))];
         if (verdict.refusal && verdict.refusal->reason == admission::kPodPolicyError) {
           ++seen["refused for its policy"];
         }
@@ -216,6 +218,9 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
   EXPECT_GT(seen["refusedkubelet"], 0);
   EXPECT_GT(seen["refusedvalidation"], 0);
   EXPECT_GT(seen["not asked"], 0);
+  EXPECT_GT(seen["annotated fits"], 0);
+  EXPECT_GT(seen["annotated refused"], 0);
+  EXPECT_GT(seen["annotated undecided"], 0);
 }
 
 // `alignctl fit` plans one pod of a DaemonSet for each node that it is for, and says of each what

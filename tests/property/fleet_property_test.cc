@@ -72,7 +72,10 @@ TEST(FleetProperty, AnswersAsEachNodeAlone) {
       const std::string name = "pod-" + std::to_string(step);
       const Machine& machine = nodes[0].input.description.machine;
       // Often a replica of the pod before.
-      if (step == 0 || random.OnceIn(2)) pod = RandomPlanned(name, machine, random);
+      if (step == 0 || random.OnceIn(2)) {
+        pod = RandomPlanned(name, machine, random);
+        if (random.OnceIn(4)) AddAnnotation(pod, random);
+      }
       pod.pod.name = pod.pod.uid = name;
       std::set<std::pair<int64_t, size_t>> fitting;  // minus the score, and the node
       std::map<size_t, Verdict> others;
@@ -110,7 +113,7 @@ TEST(FleetProperty, AnswersAsEachNodeAlone) {
         continue;
       }
       for (const auto& [other, verdict] : others) {
-        if (verdict.outcome == Outcome::kUndecided) alone[other].Place(pod);
+        if (verdict.outcome == Outcome::kUndecided) alone[other].LeaveOpen(pod);
       }
     }
   }

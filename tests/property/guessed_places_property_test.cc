@@ -106,7 +106,8 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
       if (!pod.faults.empty() || !pod.undecided.empty() || !pod.gates.empty()) continue;
       // By its annotation alone, the pod has the devices that it is admitted with.
       const PlannedPod with_devices = pod;
-      const bool hides = random.OnceIn(5) && HideDevices(pod);
+      const bool follows = config->annotated_extended_resources;
+      const bool hides = random.OnceIn(5) && follows && HideDevices(pod);
       if (admit(with_devices)) {
         hidden += hides ? 1 : 0;
         node.running.push_back(hides ? pod : with_devices);

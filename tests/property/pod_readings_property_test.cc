@@ -1,5 +1,6 @@
-// Random nodes, and pods of which some have an annotation that contradicts their spec: other pods
-// are answered what holds however the node takes those, and only if something does.
+// Random nodes, and pods of which some have an annotation that contradicts their spec, or of which
+// the node ignores the devices of the annotation: other pods are answered what holds however the
+// node takes those, and only if something does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/assignment.h"
+#include "alignd/admission/pod_level.h"
+#include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/placement/fleet_node.h"
 #include "alignd/pod/pod_requests.h"
 #include "alignd/scenario/simulation.h"
@@ -28,7 +32,7 @@ class Truth {
 
   // Whether the scheduler, which knows the spec, and the node admit the pod.
   bool Admit(const PlannedPod& pod, const PlannedPod& as_taken) {
-    if (!requested_.ShortagesOf(allocatable_, pod.pod.uid, RequestsOf(pod)).empty()) return false;
+    if (HasShortage(pod)) return false;
     if (!Arrive(as_taken)) return false;
     Count(pod);
     return true;
@@ -38,6 +42,39 @@ class Truth {
   bool Arrive(const PlannedPod& as_taken) {
     const scenario::AdmitPod step{PodOn(config_, as_taken)};
     return simulation_.Run(step).admission->admitted();
+  }
+
+  // The node decides about the first `count` containers, each alone, when they are created. Whether
+  // it admits all of the pod.
+  bool ArriveInParts(const PlannedPod& as_taken, size_t count) {
+    const Pod whole = PodOn(config_, as_taken);
+    bool is_admitted = count == whole.containers.size();
+    for (size_t i = 0; i < count; ++i) {
+      Pod part = whole;
+      part.uid += "-" + std::to_string(i);
+      part.containers = {whole.containers[i]};
+      part.is_complete = false;
+      if (!simulation_.Run(scenario::AdmitPod{part}).admission->admitted()) is_admitted = false;
+    }
+    return is_admitted;
+  }
+
+  // A pod of which only one container needs something of the node is admitted with that one.
+  bool HasParts(const PlannedPod& as_taken) const {
+    const Pod pod = admission::OnThisNode(simulation_.node(), PodOn(config_, as_taken));
+    return std::ranges::count_if(pod.containers, [&](const Container& one) {
+             return admission::RequestsAssignment(simulation_.node(), simulation_.state(), pod,
+                                                  one);
+           }) > 1;
+  }
+
+  bool HasShortage(const PlannedPod& pod) const {
+    return !requested_.ShortagesOf(allocatable_, pod.pod.uid, RequestsOf(pod)).empty();
+  }
+
+  NodeFiles Files() const {
+    return {simulation_.CpuManagerState(), simulation_.MemoryManagerState(),
+            checkpoint::FormatDeviceCheckpoint(simulation_.state().devices)};
   }
 
  private:
@@ -57,39 +94,107 @@ PlannedPod AsAnnotated(PlannedPod pod) {
   return pod;
 }
 
-void Set(Container& container, const std::string& resource, int64_t amount) {
-  container.resources.limits[resource] = container.resources.requests[resource] = Quantity(amount);
+// Whether the node may take the pod, as its annotation has it, container by container.
+bool IsInParts(const PlannedPod& pod) { return pod.annotated->is_partial; }
+
+// Of some of the pods, the annotation does not name all containers.
+void Annotate(PlannedPod& pod, Random& random) {
+  AddAnnotation(pod, random);
+  if (!random.OnceIn(3)) return;
+  if (pod.annotated) pod.annotated->is_partial = !pod.annotated->containers.empty();
+  if (pod.without_devices->text.empty() || pod.annotated) {
+    AnnotatedPod& annotated = pod.without_devices->annotated;
+    annotated.is_partial = !annotated.containers.empty();
+  }
 }
 
-void Contradict(PlannedPod& pod, Random& random) {
-  pod.annotation_conflict = "annotation x contradicts the spec";
-  pod.annotated.emplace();
-  if (random.OnceIn(4)) return;  // it cannot be read
-  pod.annotated->containers = pod.pod.containers;
-  Container& container = pod.annotated->containers.back();
-  const bool has_cpus = !random.OnceIn(3);
-  if (has_cpus) Set(container, "cpu", random.Number(1, 4));
-  if (!has_cpus || random.OnceIn(2)) Set(container, "a.com/dev", random.Number(1, 2));
+PlannedPod Unannotated(PlannedPod pod) {
+  pod.annotation_conflict.clear();
+  pod.annotated.reset();
+  pod.without_devices.reset();
+  return pod;
 }
 
-// As each of these nodes, in each way that there is.
-std::vector<Truth> InAllWays(const std::vector<Truth>& truths, const PlannedPod& pod, bool is_bound,
-                             bool& may_fit) {
+// The pod as a node of that configuration has it.
+PlannedPod AsHere(const KubeletConfig& config, PlannedPod pod) {
+  if (config.annotated_extended_resources) return pod;
+  const std::optional<AnnotationConflict> followed = pod.without_devices;
+  pod = Unannotated(std::move(pod));
+  if (!followed) return pod;
+  pod.annotation_conflict = followed->text;
+  pod.annotated = followed->annotated;
+  return pod;
+}
+
+// As each of these nodes, in each way that there is, and how often it fits.
+struct Ways {
   std::vector<Truth> after;
+  bool some_fit = false;
+  bool all_fit = true;
+
+  void Add(Truth truth, bool fits) {
+    after.push_back(std::move(truth));
+    some_fit = some_fit || fits;
+    all_fit = all_fit && fits;
+  }
+};
+
+Ways InAllWays(const std::vector<Truth>& truths, const PlannedPod& pod, bool is_bound) {
+  Ways ways;
   for (const Truth& truth : truths) {
     for (const bool by_spec : {true, false}) {
       if (!by_spec && pod.annotated->containers.empty()) continue;
       const PlannedPod as_taken = by_spec ? pod : AsAnnotated(pod);
+      if (!by_spec && IsInParts(pod) && truth.HasParts(as_taken)) {
+        for (size_t count = 0; count <= as_taken.pod.containers.size(); ++count) {
+          Truth taken = truth;
+          const bool is_there = is_bound || !taken.HasShortage(pod);
+          if (is_there) taken.Count(pod);
+          const bool fits = is_there && taken.ArriveInParts(as_taken, count);
+          ways.Add(std::move(taken), fits);
+        }
+        continue;
+      }
       Truth taken = truth;
       if (is_bound) taken.Count(pod);
-      const bool is_admitted = is_bound ? taken.Arrive(as_taken) : taken.Admit(pod, as_taken);
-      may_fit = may_fit || is_admitted;
-      after.push_back(std::move(taken));
+      const bool fits = is_bound ? taken.Arrive(as_taken) : taken.Admit(pod, as_taken);
+      ways.Add(std::move(taken), fits);
     }
-    after.push_back(truth);
-    if (is_bound) after.back().Count(pod);
+    if (pod.annotation_conflict.empty()) continue;
+    Truth refused = truth;
+    if (is_bound) refused.Count(pod);
+    ways.Add(std::move(refused), false);
+  }
+  return ways;
+}
+
+// What a pod that runs can have: it was admitted in one of the ways. What it has of its annotation
+// are devices.
+std::vector<Truth> RunningInAllWays(const Truth& truth, const PlannedPod& pod) {
+  std::vector<Truth> after;
+  for (const bool by_spec : {true, false}) {
+    if (!by_spec && (!pod.annotated || pod.annotated->containers.empty())) continue;
+    Truth taken = truth;
+    taken.Count(pod);
+    if (taken.Arrive(by_spec ? pod : AsAnnotated(pod))) after.push_back(std::move(taken));
   }
   return after;
+}
+
+// The pod with an annotation that has other devices than its spec.
+void AnnotateOtherDevices(PlannedPod& pod, Random& random) {
+  pod.annotated = {pod.pod.containers};
+  pod.annotation_conflict = "annotation x contradicts the spec";
+  for (size_t i = 0; i < pod.pod.containers.size(); ++i) {
+    const int64_t devices = random.Number(0, 2);
+    Container& container = pod.annotated->containers[i];
+    SetAmount(container, "a.com/dev", devices);
+    const Quantity* const own = Find(pod.pod.containers[i].resources.limits, "a.com/dev");
+    if ((own == nullptr ? Quantity() : *own) < Quantity(devices)) {
+      pod.annotated_devices[container.name]["a.com/dev"] = Quantity(devices);
+    }
+  }
+  pod.without_devices = {"", WithoutDevices(*pod.annotated)};
 }
 
 TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
@@ -99,6 +204,9 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
   int refused = 0;
   int open = 0;
   int of_arriving = 0;
+  int of_running = 0;
+  int in_parts = 0;    // decided beside a pod of which this is so
+  int by_devices = 0;  // pods that fit with and without devices
   for (int run = 0; run < runs; ++run) {
     FleetNode node = RandomFleetNode("n", random);
     node.running.clear();
@@ -118,38 +226,61 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
       return pod;
     };
     int contradicted = 0;
-    // What the node does with a pod that it would refuse by what is known is left open.
+    // What the node does with a pod that it would refuse by what is known is left open, and where
+    // pods are that run.
     bool is_exact = true;
-    if (random.OnceIn(3)) {
+    const int before = random.Number(0, 5);
+    if (before < 2) {
       PlannedPod pod = random_pod("arriving");
-      Contradict(pod, random);
-      pod.annotation_conflict.clear();
-      bool may_fit = false;
-      truths = InAllWays(truths, pod, true, may_fit);
-      is_exact = empty->Ask(pod).outcome == Outcome::kFits &&
-                 (pod.annotated->containers.empty() ||
-                  empty->Ask(AsAnnotated(pod)).outcome == Outcome::kFits);
-      node.arriving.push_back(pod);
+      Annotate(pod, random);
+      const PlannedPod here = AsHere(*config, pod);
+      if (here.annotated) {
+        truths = InAllWays(truths, here, true).after;
+        is_exact = !IsInParts(here) && empty->Ask(Unannotated(here)).outcome == Outcome::kFits &&
+                   (here.annotated->containers.empty() ||
+                    empty->Ask(Unannotated(AsAnnotated(here))).outcome == Outcome::kFits);
+        node.arriving.push_back(pod);
+        ++contradicted;
+        ++of_arriving;
+      }
+    } else if (before == 2) {
+      PlannedPod pod = random_pod("running");
+      AnnotateOtherDevices(pod, random);
+      std::vector<Truth> running = RunningInAllWays(truths[0], AsHere(*config, pod));
+      if (running.empty()) continue;
+      if (random.OnceIn(2)) {
+        running = {random.OneOf(running)};
+        node.files = running[0].Files();
+      }
+      truths = std::move(running);
+      is_exact = false;
+      node.running.push_back(pod);
       ++contradicted;
-      ++of_arriving;
+      ++of_running;
     }
     Result<PlannedNode> planned = MakePlannedNode(node);
     ASSERT_TRUE(planned.ok()) << planned.error().Text();
+    bool has_parts = false;
     for (int step = 0; step < 6; ++step) {
       PlannedPod pod = random_pod("pod-" + std::to_string(step));
-      const bool contradicts = contradicted < 2 && random.OnceIn(3);
-      if (contradicts) {
-        Contradict(pod, random);
-        ++contradicted;
-      }
+      const bool is_annotated = contradicted < 2 && random.OnceIn(3);
+      if (is_annotated) Annotate(pod, random);
+      const PlannedPod here = AsHere(*config, pod);
       const Outcome asked = planned->Ask(pod).outcome;
       const Verdict verdict = planned->Place(pod);
       ASSERT_EQ(asked, verdict.outcome) << "run " << run << " step " << step;
       bool some_fit = false;
       bool all_fit = true;
-      if (contradicts) {
-        truths = InAllWays(truths, pod, false, some_fit);
-        all_fit = false;  // a node can refuse it for its annotation
+      if (here.annotated) {
+        ++contradicted;
+        Ways ways = InAllWays(truths, here, false);
+        some_fit = ways.some_fit;
+        all_fit = ways.all_fit;
+        truths = std::move(ways.after);
+        if (IsInParts(here)) {
+          has_parts = true;
+          is_exact = false;
+        }
       } else {
         for (Truth& truth : truths) {
           const bool fits = truth.Admit(pod, pod);
@@ -157,6 +288,8 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
           all_fit = all_fit && fits;
         }
       }
+      if (has_parts && !here.annotated && verdict.outcome != Outcome::kUndecided) ++in_parts;
+      if (here.annotated && verdict.outcome == Outcome::kFits) ++by_devices;
       const auto place = [&] {
         return "run " + std::to_string(run) + " step " + std::to_string(step) + " " +
                verdict.cause + "\n" + node.config;
@@ -176,10 +309,13 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
       }
     }
   }
-  EXPECT_GT(fitting, runs / 4);
+  EXPECT_GT(fitting, runs / 5);
   EXPECT_GT(refused, runs / 4);
   EXPECT_GT(open, runs / 8);
   EXPECT_GT(of_arriving, runs / 8);
+  EXPECT_GT(of_running, runs / 20);
+  EXPECT_GT(in_parts, runs / 20);
+  EXPECT_GT(by_devices, 0);
 }
 
 }  // namespace

@@ -80,6 +80,8 @@ struct KubeletConfig {
   SharedPoolHandlers shared_pool_handlers = SharedPoolHandlers(DefaultSharedPoolHandlers());
   // Extended resources that no device plugin serves, such as licences: nothing is assigned of them.
   std::set<std::string> not_devices = {};
+  // Whether annotations with resources may ask for extended resources.
+  bool annotated_extended_resources = true;
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
 };

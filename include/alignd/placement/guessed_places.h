@@ -38,6 +38,10 @@ class GuessedPlaces {
   bool AddWithoutPlace(const admission::Node& node, const Pod& pod,
                        const admission::NodeState& state);
 
+  // The pod is on the node, and has nothing of what it requests beyond `state`, or a part of it, or
+  // all of it: it is not known which. What is open is what depends on it.
+  void AddAtMost(const admission::Node& node, const Pod& pod, const admission::NodeState& state);
+
   // The pod is resized, and `state` has nothing of it: what its containers request does not say
   // what they have.
   void AddResized(const admission::Node& node, const Pod& pod, const admission::NodeState& state);
@@ -55,6 +59,8 @@ class GuessedPlaces {
   std::string WhyOpen(const admission::Node& node, const Pod& pod,
                       const admission::Admission& decided) const;
 
+  friend bool operator==(const GuessedPlaces&, const GuessedPlaces&) = default;
+
  private:
   // What a container has, or a pod that is aligned as a whole.
   struct Item {
@@ -62,6 +68,9 @@ class GuessedPlaces {
     bool is_split = false;    // it can be on several NUMA nodes
     bool is_unclear = false;  // how much it has depends on where it is
     bool is_bounded = true;   // it has at most `amounts`
+    bool is_at_most = false;  // and the state has nothing of it
+
+    friend bool operator==(const Item&, const Item&) = default;
   };
 
   // Before the first pod.
@@ -76,8 +85,12 @@ class GuessedPlaces {
   NumaAmounts PartOf(const admission::Node& node, const Pod& pod, const Container& container) const;
   std::vector<NumaAmounts> PartsOf(const admission::Node& node, const Pod& pod) const;
   std::vector<Item> ItemsWith(const std::vector<NumaAmounts>& parts) const;
+  // For WhyOpen: NUMA nodes, unless the devices are on none. `items`: those with some of `wanted`.
+  std::string WhatIsOpen(const NumaAmounts& wanted, const std::vector<Item>& items) const;
   bool IsOnOneNode(const NumaAmounts& amounts) const;
   bool Spans(const std::string& resource, int64_t amount) const;
+  // Whether all of it is free even if these pods have all that they can have.
+  bool IsFreeInAnyCase(const std::vector<NumaAmounts>& parts) const;
   // Whether sums say whether the pod fits.
   bool IsDecidedBySums(const admission::Node& node, const Pod& pod,
                        const std::vector<NumaAmounts>& parts) const;

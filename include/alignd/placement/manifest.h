@@ -35,6 +35,14 @@ struct AnnotatedPod {
   friend bool operator==(const AnnotatedPod&, const AnnotatedPod&) = default;
 };
 
+// An annotation with the resources of a pod that states something else than its spec.
+struct AnnotationConflict {
+  std::string text;        // what differs, and what to do
+  AnnotatedPod annotated;  // the pod for a node that follows the annotation
+
+  friend bool operator==(const AnnotationConflict&, const AnnotationConflict&) = default;
+};
+
 // A pod that a manifest states, with what a node must know of it beyond its containers.
 struct PlannedPod {
   Pod pod;  // if there are faults: its names only
@@ -56,14 +64,18 @@ struct PlannedPod {
   std::map<std::string, std::string> node_selector;
   std::vector<Toleration> tolerations;
   // What an annotation states about its resources and its spec does not. A node that does not ask
-  // the kubelet's Pods API follows the annotation, or refuses the pod. Empty: both agree, or the
-  // pod is on a node already.
+  // the kubelet's Pods API follows the annotation, or refuses the pod. Empty: both agree.
   std::string annotation_conflict = {};
-  // The pod as that annotation has it, also if it is on a node already.
+  // The pod as that annotation has it; nullopt: as the spec has it.
   std::optional<AnnotatedPod> annotated = {};
   // The devices by container that its annotation has, where these are more than its spec has: a
   // pod that runs on a node that follows the annotation has these.
   std::map<std::string, ResourceList> annotated_devices = {};
+  // The same for a node that ignores extended resources in annotations
+  // (KubeletConfig::annotated_extended_resources); nullopt: it has the pod as the spec has it.
+  // Without a text, both agree but for the devices, which such a node does not give the pod if it
+  // does not ask the kubelet's Pods API.
+  std::optional<AnnotationConflict> without_devices = {};
   // Fields that the scheduler or the kubelet looks at and that are not considered here:
   // "spec.affinity"; "RuntimeClass.scheduling" for that of its RuntimeClass.
   std::vector<std::string> not_considered;
@@ -165,7 +177,7 @@ Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
 // The only pod that one JSON document states, or one pod of its only workload; as ExpandPods has
 // it, without its overhead, which no node counts. Errors: kInvalidArgument: those of ReadManifest;
 // no pod or several; what the API server refuses about the pod, another operating system than
-// linux, or why nothing can be said about the pod.
+// linux, or why nothing can be said about the pod. Not of its annotations: UndecidedByAnnotation.
 Result<PlannedPod> ReadOnePod(std::string_view json, const std::string& file);
 
 // The maximum of `replicas`.

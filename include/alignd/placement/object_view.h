@@ -50,6 +50,8 @@ void Apply(const ObjectView& view, const admission::Node& node, admission::NodeS
 struct Blurred {
   std::string why;
   bool only_places = false;  // how much is free in all is known: enough for pods that do not align
+
+  friend bool operator==(const Blurred&, const Blurred&) = default;
 };
 
 // By `cpu`, and the names of devices.

@@ -72,11 +72,14 @@ class PlannedNode {
   // long as none refuses. A refused pod requests nothing from the scheduler afterwards. What an
   // undecided pod takes is not known: a pod after it is refused before the kubelet is
   // asked, or undecided, too. A pod whose annotation contradicts its spec is refused or undecided;
-  // a pod after it is undecided if its answer depends on which of both the node follows.
+  // a pod after it is undecided if its answer depends on which of both the node follows. So is one
+  // after a pod that the node takes with or without devices (PlannedPod::without_devices), which is
+  // itself undecided only if the answers differ.
   Verdict Place(const PlannedPod& pod);
 
-  // Whether the node has the pod is not known: no later pod can be decided.
-  void SetUndecided(const Pod& pod);
+  // Whether the node has the pod is not known: no later pod can be decided. If its annotation
+  // contradicts its spec, those can whose answer is the same in all cases.
+  void LeaveOpen(const PlannedPod& pod);
 
   // What Place would answer. Changes nothing. Different threads may call it.
   Verdict Ask(const PlannedPod& pod) const;
@@ -85,7 +88,9 @@ class PlannedNode {
   // Where a pod is that no state file has is a guess: later pods are undecided if it matters. Of a
   // pod that the node would not admit now, what the state files have counts. After one of which
   // they do not have all, or that is resized in place and that they do not have, later pods are
-  // undecided that need what it can have. One that waits for a node is ignored.
+  // undecided that need what it can have. After one whose annotation contradicts its spec, later
+  // pods are undecided if it matters which of both the node has followed. One that waits for a node
+  // is ignored.
   // Errors: kInvalidArgument if too little is known of the pod; with kError, also if the node would
   // not admit it, whatever other pods there are that no state file has.
   Result<Done> AddRunning(const PlannedPod& pod, IfRefused if_refused = IfRefused::kOpen);
@@ -124,6 +129,7 @@ class PlannedNode {
  private:
   PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
 
+  void SetUndecided(const Pod& pod);
   // The functions of these names, by what this node alone knows. `counted`: what the scheduler
   // counts for the pod, which is what its spec requests.
   Verdict PlaceHere(const PlannedPod& pod, const ResourceList& counted);
@@ -131,18 +137,29 @@ class PlannedNode {
   // How a node decides about a pod that it takes as the annotation has it.
   enum class Decided { kWhole, kInParts };
   void ArriveHere(const PlannedPod& pod, const ResourceList& counted, Decided decided);
-  // Of a pod whose annotation contradicts its spec.
-  Verdict PlaceContradicted(const PlannedPod& pod);
-  Verdict AskContradicted(const PlannedPod& pod) const;
+  // `reading`: the pod as this node takes it.
+  Result<Done> RunHere(const PlannedPod& reading, const PlannedPod& pod, IfRefused if_refused);
+  // A pod that runs, and of which it is only known that it has at most what `reading` requests.
+  void RunUnclear(const PlannedPod& reading, const PlannedPod& pod);
+  // What the description of the node says of a pod that runs is placed with it.
+  void ForgetOwned(const Pod& pod);
+  // The pod with the annotations that this node follows; nullopt: as it is.
+  std::optional<PlannedPod> AsAnnotatedHere(const PlannedPod& pod) const;
+  // Of a pod that the node takes as its spec has it, or as its annotation has it; and, if the node
+  // may refuse it for its annotation, not at all.
+  Verdict PlaceAnnotated(const PlannedPod& pod, bool may_refuse);
+  Verdict AskAnnotated(const PlannedPod& pod, bool may_refuse) const;
   // kInParts: the annotation does not name all containers. The node decides about the others when
   // they are created, each alone: it can admit some of the containers, and others elsewhere than a
   // node that knows the whole pod.
   Decided DecidedByAnnotation(const PlannedPod& pod) const;
-  // `others_` and these. False: they are too many, and `more` are left out.
+  // `others_` and these, each once. False: they are too many, and `more` are left out.
   bool AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
                  const PlannedPod& pod);
   // Changes the verdict to undecided if the answer of another reading is another one.
   void Compare(Verdict other, Verdict& verdict) const;
+  // Whether each pod gets the same answer.
+  bool IsAlike(const PlannedNode& other) const;
 
   void CountPodsOfFiles();
   // The part of AddRunning that assigns. `name`: of the pod, for errors and notes.
@@ -194,11 +211,13 @@ class PlannedNode {
   std::vector<std::pair<std::string, std::string>> undecided_;
   BlurredResources blurred_;  // with NodeInput::object_view
   GuessedPlaces guessed_;
+  std::string in_parts_;  // the name of the first of these pods, if it was planned
   // The node after the same pods, with other readings of those whose annotation contradicts their
   // spec: as the annotation has them, or refused. This one takes each as its spec has it. None of
-  // them has others.
+  // them has others, and no two are alike.
   std::vector<PlannedNode> others_;
-  std::string contradicted_;  // the name of the first such pod
+  std::string contradicted_;    // the name of the first such pod
+  bool is_by_devices_ = false;  // its annotation contradicts its spec on this node alone
   std::vector<std::string> notes_;
 };
 
@@ -208,9 +227,15 @@ bool DependsOnNumaNodes(const PlannedPod& pod);
 // The same on a node with that configuration, under which the pods of the namespace can have that
 // by default.
 bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config);
+// The same of a pod as its spec states it, whatever its annotations say.
+bool DependsOnNumaNodes(const Pod& pod, const KubeletConfig& config);
 // Whether only a node with that configuration can say if it takes the pod: where it fits depends on
 // NUMA nodes, or it must have exclusive CPUs by its label, and is refused without them.
 bool DependsOnNode(const PlannedPod& pod, const KubeletConfig& config);
+
+// Why the pod cannot be decided on the node because of an annotation with resources; empty: it can.
+std::string UndecidedByAnnotation(const admission::Node& node, const admission::NodeState& state,
+                                  const PlannedPod& pod);
 
 // The pod on a node with that configuration: what depends on its runtime handler, and its QoS
 // class, which the managers would find out anew for each of its containers.

@@ -14,6 +14,7 @@ struct PolicyFlags {
   std::optional<std::set<PodPolicy>> pod_policies = {};            // --pod-policies
   std::optional<std::set<std::string>> shared_pool_handlers = {};  // --shared-pool-handlers
   std::optional<std::set<std::string>> not_devices = {};           // --not-devices
+  std::optional<bool> annotated_extended_resources = {};           // --annotated-extended-resources
 
   friend bool operator==(const PolicyFlags&, const PolicyFlags&) = default;
 };

@@ -50,6 +50,9 @@ std::vector<std::string> FaultsOfFixedSettings(const Node& before, const Node& a
   if (DraNodeAllocatableResourcesOn(before.config) != DraNodeAllocatableResourcesOn(after.config)) {
     faults.push_back("the feature gate DRANodeAllocatableResources changes: restart alignd");
   }
+  if (before.config.annotated_extended_resources != after.config.annotated_extended_resources) {
+    faults.push_back("annotatedExtendedResources changes: restart alignd");
+  }
   AddFaultsOfWithheld(before, after, state, faults);
   return faults;
 }

@@ -12,6 +12,7 @@ namespace {
 constexpr std::array kFields = std::to_array<std::string_view>({
     "address",
     "allowedUnsafeSysctls",
+    "annotatedExtendedResources",
     "apiVersion",
     "authentication",
     "authorization",

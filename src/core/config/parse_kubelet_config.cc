@@ -331,6 +331,7 @@ constexpr std::array kReaders = std::to_array<FieldReader>({
     {"namespacePolicies", ReadNamespacePolicies},
     {"sharedPoolHandlers", ReadSharedPoolHandlers},
     {"notDevices", ReadNotDevices},
+    {"annotatedExtendedResources", ReadAnnotatedExtendedResources},
 });
 constexpr size_t kNamesAfter = 2;
 

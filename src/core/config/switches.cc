@@ -300,4 +300,14 @@ Result<Done> ReadNotDevices(const View& top, KubeletConfig& config) {
   return Done{};
 }
 
+Result<Done> ReadAnnotatedExtendedResources(const View& top, KubeletConfig& config) {
+  const Result<std::optional<View>> member = top.Find("annotatedExtendedResources");
+  if (!member.ok()) return member.error();
+  if (!*member) return Done{};
+  const Result<bool> follows = (*member)->Bool();
+  if (!follows.ok()) return follows.error();
+  config.annotated_extended_resources = *follows;
+  return Done{};
+}
+
 }  // namespace alignd

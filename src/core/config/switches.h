@@ -19,4 +19,7 @@ Result<Done> ReadSharedPoolHandlers(const json::View& top, KubeletConfig& config
 // notDevices. Errors: as above, of a name that CheckNotDevice refuses.
 Result<Done> ReadNotDevices(const json::View& top, KubeletConfig& config);
 
+// annotatedExtendedResources. Errors: as above.
+Result<Done> ReadAnnotatedExtendedResources(const json::View& top, KubeletConfig& config);
+
 }  // namespace alignd

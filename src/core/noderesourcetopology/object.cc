@@ -64,7 +64,8 @@ std::string GroupsText(const std::vector<MemoryGroup>& groups) {
 
 // What the decision depends on beside the policies, as a KubeletConfiguration has it. Not of it:
 // `compatibility`, `numaAllocateStrategy`, `podPolicies`, `namespacePolicies`,
-// `sharedPoolHandlers` and `notDevices`, and the policy that other readers do not know.
+// `sharedPoolHandlers`, `notDevices` and `annotatedExtendedResources`, and the policy that other
+// readers do not know.
 std::string OptionsText(const KubeletConfig& config) {
   OrderedJson options = OrderedJson::object();
   if (config.topology_manager_policy == TopologyManagerPolicy::kBestAttainable) {
@@ -97,6 +98,7 @@ std::string OptionsText(const KubeletConfig& config) {
     options["sharedPoolHandlers"] = config.shared_pool_handlers.names();
   }
   if (!config.not_devices.empty()) options["notDevices"] = config.not_devices;
+  if (!config.annotated_extended_resources) options["annotatedExtendedResources"] = false;
   return options.dump();
 }
 

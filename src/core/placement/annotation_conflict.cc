@@ -128,29 +128,38 @@ std::optional<std::pair<std::string_view, std::string>> AnnotationOf(const json:
   return std::nullopt;
 }
 
-Result<std::optional<std::string>> Compare(std::string_view key, const std::string& text,
-                                           const Pod& pod) {
-  const Result<std::vector<Container>> read = ContainersIn(key, text);
+void RemoveDevices(std::vector<Container>& containers) {
+  for (Container& container : containers) {
+    for (ResourceList* const list : {&container.resources.requests, &container.resources.limits}) {
+      std::erase_if(*list, [](const auto& entry) { return IsExtendedResource(entry.first); });
+    }
+  }
+}
+
+// What a node takes from an annotation.
+enum class Devices { kFollowed, kIgnored };
+
+Result<std::optional<std::string>> Compare(std::string_view key, const std::string& text, Pod pod,
+                                           Devices devices) {
+  Result<std::vector<Container>> read = ContainersIn(key, text);
   if (!read.ok()) return read.error();
   if (key == kKoordinatorAnnotation) return FirstOther(*read, pod);
   const bool is_own = key == kResourcesAnnotation;
-  if (auto found = FirstDifference(*read, pod, is_own, false)) return found;
   std::optional<Resources> whole;
   if (is_own) {
     const Result<std::optional<Resources>> stated = ParseAnnotatedPodLevel(text, *read);
     if (!stated.ok()) return stated.error();
     whole = *stated;
   }
+  if (devices == Devices::kIgnored) {
+    RemoveDevices(*read);
+    RemoveDevices(pod.containers);
+  }
+  if (auto found = FirstDifference(*read, pod, is_own, false)) return found;
   auto found = FirstDifference(whole.value_or(Resources{}), pod.pod_level.value_or(Resources{}),
                                "spec.", false);
   if (!found) found = FirstUnnamedDevice(*read, pod);
   return found ? found : OtherClass(*read, whole, pod);
-}
-
-void RemoveDevices(Container& container) {
-  for (ResourceList* const list : {&container.resources.requests, &container.resources.limits}) {
-    std::erase_if(*list, [](const auto& entry) { return IsExtendedResource(entry.first); });
-  }
 }
 
 // As AnnotationSource has the pod. Of a container that the annotation does not name, a node
@@ -165,8 +174,8 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
   if (key == kKoordinatorAnnotation) {
     // A node knows all containers of a BestEffort pod: those that are not named request nothing.
     annotated = {pod.containers, pod.pod_level, QosOf(pod) != QosClass::kBestEffort};
+    RemoveDevices(annotated.containers);
     for (Container& container : annotated.containers) {
-      RemoveDevices(container);
       const auto stated = named(container);
       if (stated == read->end()) continue;
       const Resources& devices = stated->resources;
@@ -181,21 +190,73 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
     if (!whole.ok()) return {};
     annotated.pod_level = *std::move(whole);
   }
+  std::vector<Container> unnamed;
   for (const Container& own : pod.containers) {
     const auto stated = named(own);
     if (stated == read->end()) {
-      annotated.is_partial = true;
-      annotated.containers.push_back(own);
-      RemoveDevices(annotated.containers.back());
+      unnamed.push_back(own);
     } else if (key == kIntelResourcesAnnotation) {
       // The text does not say which init containers are sidecars.
       annotated.containers[static_cast<size_t>(stated - read->begin())].kind = own.kind;
     }
   }
+  annotated.is_partial = !unnamed.empty();
+  RemoveDevices(unnamed);
+  annotated.containers.insert(annotated.containers.end(), unnamed.begin(), unnamed.end());
   std::stable_partition(
       annotated.containers.begin(), annotated.containers.end(),
       [](const Container& container) { return container.kind != ContainerKind::kApp; });
   return annotated;
+}
+
+// Empty: the annotation agrees with the spec.
+std::string DescribeConflict(std::string_view key, const std::string& text, const Pod& pod,
+                             Devices devices) {
+  const std::string author = "annotation " + std::string(key);
+  const Result<std::optional<std::string>> difference = Compare(key, text, pod, devices);
+  if (difference.ok() && !*difference) return {};
+  std::string what =
+      difference.ok() ? author + " " + **difference : difference.error().In(author).message;
+  if (what.size() > kLongest) what = author + " does not state what the spec states";
+  return what +
+         "; a node that does not ask the kubelet's Pods API follows the annotation or refuses the "
+         "pod: make both equal, or remove the annotation";
+}
+
+bool HasDevices(const Pod& pod) {
+  return std::ranges::any_of(pod.containers, [](const Container& container) {
+    return std::ranges::any_of(container.resources.limits, [](const auto& limit) {
+      return IsExtendedResource(limit.first) && limit.second.Sign() > 0;
+    });
+  });
+}
+
+// Whether the annotation agrees with what CRI shows of the container. CRI shows no request of
+// memory.
+bool HasSizesOf(const Container& annotated, const Container& own) {
+  const auto same = [](const ResourceList& one, const ResourceList& other, const char* name) {
+    const Quantity* const a = Find(one, name);
+    const Quantity* const b = Find(other, name);
+    return (a == nullptr ? Quantity() : *a) == (b == nullptr ? Quantity() : *b);
+  };
+  const Resources& a = annotated.resources;
+  const Resources& b = own.resources;
+  return same(a.limits, b.limits, "cpu") && same(a.limits, b.limits, "memory") &&
+         same(a.requests, b.requests, "cpu");
+}
+
+// The container with the devices of the annotation, and all else from the spec.
+void TakeSizes(const Container& own, Container& annotated) {
+  Resources sizes = own.resources;
+  const auto take_devices = [](const ResourceList& from, ResourceList& to) {
+    std::erase_if(to, [](const auto& entry) { return IsExtendedResource(entry.first); });
+    for (const auto& [name, amount] : from) {
+      if (IsExtendedResource(name)) to[name] = amount;
+    }
+  };
+  take_devices(annotated.resources.requests, sizes.requests);
+  take_devices(annotated.resources.limits, sizes.limits);
+  annotated.resources = std::move(sizes);
 }
 
 }  // namespace
@@ -204,29 +265,65 @@ std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metad
                                                          const Pod& pod) {
   const auto stated = AnnotationOf(metadata);
   if (!stated) return std::nullopt;
-  const std::string author = "annotation " + std::string(stated->first);
-  const Result<std::optional<std::string>> difference = Compare(stated->first, stated->second, pod);
-  if (difference.ok() && !*difference) return std::nullopt;
-  std::string what =
-      difference.ok() ? author + " " + **difference : difference.error().In(author).message;
-  if (what.size() > kLongest) what = author + " does not state what the spec states";
-  return AnnotationConflict{
-      what +
-          "; a node that does not ask the kubelet's Pods API follows the annotation or refuses the "
-          "pod: make both equal, or remove the annotation",
-      AsAnnotated(stated->first, stated->second, pod)};
+  const auto& [key, text] = *stated;
+  std::string conflict = DescribeConflict(key, text, pod, Devices::kFollowed);
+  if (conflict.empty()) return std::nullopt;
+  return AnnotationConflict{std::move(conflict), AsAnnotated(key, text, pod)};
+}
+
+std::optional<AnnotationConflict> FindConflictWithoutDevices(const json::View& metadata,
+                                                             const Pod& pod) {
+  const auto stated = AnnotationOf(metadata);
+  if (!stated) return std::nullopt;
+  const auto& [key, text] = *stated;
+  if (key == kKoordinatorAnnotation) return std::nullopt;  // it has nothing else
+  std::string conflict = DescribeConflict(key, text, pod, Devices::kIgnored);
+  if (conflict.empty() && !HasDevices(pod)) return std::nullopt;
+  AnnotatedPod annotated = AsAnnotated(key, text, pod);
+  RemoveDevices(annotated.containers);
+  return AnnotationConflict{std::move(conflict), std::move(annotated)};
 }
 
 std::optional<PlannedPod> ByAnnotation(const PlannedPod& pod) {
   if (!pod.annotated || pod.annotated->containers.empty()) return std::nullopt;
-  PlannedPod reading = pod;
+  PlannedPod reading = BySpec(pod);
   reading.pod.containers = pod.annotated->containers;
   reading.pod.pod_level = pod.annotated->pod_level;
   reading.pod.stated_qos.reset();
-  reading.annotation_conflict.clear();
-  reading.annotated.reset();
-  reading.annotated_devices.clear();
   return reading;
+}
+
+std::optional<PlannedPod> ByAnnotationWhileItRuns(const PlannedPod& pod) {
+  std::optional<PlannedPod> reading = ByAnnotation(pod);
+  if (!reading) return std::nullopt;
+  if (QosOf(reading->pod) != QosOf(pod.pod)) return std::nullopt;
+  for (Container& container : reading->pod.containers) {
+    const auto own = std::ranges::find(pod.pod.containers, container.name, &Container::name);
+    if (own == pod.pod.containers.end() || HasSizesOf(container, *own)) continue;
+    TakeSizes(*own, container);
+  }
+  return reading;
+}
+
+bool MayBeRefused(const PlannedPod& pod) {
+  return !pod.annotation_conflict.empty() || (pod.annotated && pod.annotated->containers.empty());
+}
+
+PlannedPod BySpec(PlannedPod pod) {
+  pod.annotation_conflict.clear();
+  pod.annotated.reset();
+  pod.annotated_devices.clear();
+  pod.without_devices.reset();
+  return pod;
+}
+
+PlannedPod WithoutAnnotatedDevices(PlannedPod pod) {
+  std::optional<AnnotationConflict> conflict = std::move(pod.without_devices);
+  pod = BySpec(std::move(pod));
+  if (!conflict) return pod;
+  pod.annotation_conflict = std::move(conflict->text);
+  pod.annotated = std::move(conflict->annotated);
+  return pod;
 }
 
 std::map<std::string, ResourceList> AnnotatedDevices(const json::View& metadata, const Pod& pod) {

@@ -12,20 +12,33 @@
 
 namespace alignd::placement {
 
-struct AnnotationConflict {
-  std::string text;        // PlannedPod::annotation_conflict
-  AnnotatedPod annotated;  // PlannedPod::annotated
-};
-
 // nullopt: there is none. `metadata`: of the object or the pod template. `pod`: as its spec states
 // it. Of a container that is not named, a node estimates the resources.
 // Source: AnnotationSource, which a node asks where the kubelet has no Pods API.
 std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metadata,
                                                          const Pod& pod);
 
+// PlannedPod::without_devices.
+std::optional<AnnotationConflict> FindConflictWithoutDevices(const json::View& metadata,
+                                                             const Pod& pod);
+
 // The pod for a node that follows its annotation (PlannedPod::annotated); nullopt: no node can, or
 // the annotation says what the spec says.
 std::optional<PlannedPod> ByAnnotation(const PlannedPod& pod);
+
+// The same of a pod that runs. What such a node has started has the sizes of CRI, which are those
+// of the spec, and its QoS class: it has refused all else.
+// Source: AnnotationSource::Know and Contradicted.
+std::optional<PlannedPod> ByAnnotationWhileItRuns(const PlannedPod& pod);
+
+// Whether a node can refuse the pod for its annotation.
+bool MayBeRefused(const PlannedPod& pod);
+
+// The pod as its spec has it, without what its annotations say.
+PlannedPod BySpec(PlannedPod pod);
+
+// The pod with the annotations of PlannedPod::without_devices in place of the others.
+PlannedPod WithoutAnnotatedDevices(PlannedPod pod);
 
 // What PlannedPod::annotated_devices has. Empty for an annotation that cannot be read: a node that
 // follows it refuses the pod.

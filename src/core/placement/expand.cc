@@ -219,7 +219,6 @@ Result<PlannedPod> ReadOnePod(std::string_view json, const std::string& file) {
   }
   // The last of its reasons. The scheduler alone counts overhead.
   if (pod.has_unknown_overhead) pod.undecided.pop_back();
-  if (!pod.annotation_conflict.empty()) pod.undecided.push_back(pod.annotation_conflict);
   if (!pod.undecided.empty()) {
     return Error{ErrorCode::kInvalidArgument, "undecided: " + Joined(pod.undecided),
                  "ask for a pod without that"};

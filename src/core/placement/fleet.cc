@@ -242,11 +242,9 @@ Fleet::StatePointer Fleet::After(Shape& shape, const StatePointer& state, const 
   }
   auto after = std::make_shared<State>(state->node);
   after->is_shared = state->is_shared;
-  // Which node has it is not known. One whose annotation contradicts its spec, the node has in each
-  // way, and not at all.
-  const bool is_open = shape.answers.at(state).outcome == Outcome::kUndecided;
-  if (is_open && pod.annotation_conflict.empty()) {
-    after->node.SetUndecided(pod.pod);
+  // Which node has it is not known.
+  if (shape.answers.at(state).outcome == Outcome::kUndecided) {
+    after->node.LeaveOpen(pod);
   } else {
     after->node.Place(pod);
   }

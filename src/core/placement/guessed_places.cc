@@ -82,19 +82,9 @@ std::vector<GuessedPlaces::Item> GuessedPlaces::ItemsWith(
   return items;
 }
 
-bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
-                                    const std::vector<NumaAmounts>& parts) const {
-  const TopologyManagerPolicy kind = admission::TopologyOf(node, pod).kind();
-  if (kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort) {
-    return false;
-  }
-  if (HasMemory(parts) || has_part_of_core_) return false;
+bool GuessedPlaces::IsFreeInAnyCase(const std::vector<NumaAmounts>& parts) const {
   const std::vector<Item> items = ItemsWith(parts);
-  const bool reuses =
-      ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
-  if (!reuses && std::ranges::none_of(items, &Item::is_unclear)) return true;
   if (!std::ranges::all_of(items, &Item::is_bounded)) return false;
-  // Enough even if nothing is reused.
   NumaAmounts needed = SumOf(parts);
   for (const Item& item : items) {
     for (const auto& [resource, amount] : item.amounts) {
@@ -108,6 +98,20 @@ bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
   });
 }
 
+bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
+                                    const std::vector<NumaAmounts>& parts) const {
+  const TopologyManagerPolicy kind = admission::TopologyOf(node, pod).kind();
+  if (kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort) {
+    return false;
+  }
+  if (HasMemory(parts) || has_part_of_core_) return false;
+  const std::vector<Item> items = ItemsWith(parts);
+  const bool reuses =
+      ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
+  if (!reuses && std::ranges::none_of(items, &Item::is_unclear)) return true;
+  return IsFreeInAnyCase(parts);  // even if nothing is reused
+}
+
 // Of a pod for which NUMA nodes matter.
 bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<NumaAmounts> parts,
                               const admission::Admission& decided) const {
@@ -116,8 +120,18 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   if (ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); })) {
     return true;
   }
-  // Not even sums are known.
-  if (!std::ranges::none_of(ItemsWith(parts), &Item::is_unclear)) return true;
+  // Not even sums are known, unless they are at most so much.
+  const auto is_unknown = [](const Item& item) { return item.is_unclear && !item.is_at_most; };
+  if (!std::ranges::none_of(ItemsWith(parts), is_unknown)) return true;
+  const bool has_at_most = !std::ranges::none_of(ItemsWith(parts), &Item::is_at_most);
+  const bool has_only_at_most =
+      has_at_most && std::ranges::all_of(ItemsWith(parts), &Item::is_at_most);
+  // It is refused although the state has nothing of these. Several parts could be placed otherwise
+  // with less free, and fit then.
+  if (has_only_at_most && !decided.admitted() && (parts.size() == 1 || HasOneHint(policy)) &&
+      !HasOtherRules(node) && policy.kind() != TopologyManagerPolicy::kBestAttainable) {
+    return false;
+  }
   if (policy.kind() == TopologyManagerPolicy::kNone) {  // only memory is on certain NUMA nodes
     for (NumaAmounts& part : parts) {
       std::erase_if(part, [](const auto& one) { return !IsMemoryType(one.first); });
@@ -135,7 +149,7 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   }
   if (HasOneHint(policy)) parts = {SumOf(parts)};
   const bool is_restricted = policy.kind() == TopologyManagerPolicy::kRestricted;
-  if (is_restricted && parts.size() == 1 && node.machine.numa_count() == 2) {
+  if (is_restricted && parts.size() == 1 && node.machine.numa_count() == 2 && !has_at_most) {
     // What needs both NUMA nodes is there if the sum is.
     std::erase_if(parts[0], [this](const auto& one) {
       return !IsMemoryType(one.first) && Spans(one.first, one.second);
@@ -165,6 +179,8 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   }
   question.split = AmountRow(resources.size());
   for (const Item& item : items) {
+    // The pod is refused although the state has nothing of it.
+    if (item.is_at_most && !fits) continue;
     AmountRow row = RowOf(item.amounts, resources);
     if (!item.is_split) {
       question.items.push_back(std::move(row));
@@ -197,7 +213,11 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
     return "which CPUs they are";
   }
   if (node.machine.numa_count() < 2) {
-    if (has_unclear) return "how much they are";
+    const bool is_at_most = std::ranges::all_of(
+        items, [](const Item& item) { return !item.is_unclear || item.is_at_most; });
+    const bool is_known = is_at_most && !reuses && !has_part_of_core_ &&
+                          (!decided.admitted() || IsFreeInAnyCase(parts));
+    if (has_unclear && !is_known) return "how much they are";
     const TopologyManagerPolicy kind = admission::TopologyOf(node, pod).kind();
     const bool must_align =
         kind != TopologyManagerPolicy::kNone && kind != TopologyManagerPolicy::kBestEffort;
@@ -214,7 +234,22 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
       asks || (!items.empty() &&
                (pod.pod_level_managers == PodLevelManagers::kPod ||
                 (!IsDecidedBySums(node, pod, parts) && DependsOn(node, pod, parts, decided))));
-  return is_open ? "the NUMA nodes that they are on" : "";
+  return is_open ? WhatIsOpen(SumOf(parts), items) : "";
+}
+
+std::string GuessedPlaces::WhatIsOpen(const NumaAmounts& wanted,
+                                      const std::vector<Item>& items) const {
+  bool has_loose = false;
+  for (const Item& item : items) {
+    for (const auto& [resource, amount] : item.amounts) {
+      if (!wanted.contains(resource)) continue;
+      const bool is_loose = loose_.contains(resource);
+      if (capacity_.contains(resource) && !is_loose) return "the NUMA nodes that they are on";
+      has_loose = has_loose || is_loose;
+    }
+  }
+  if (items.empty()) return "the NUMA nodes that they are on";  // of shared CPUs
+  return has_loose ? "which devices they are" : "how many devices they are";
 }
 
 }  // namespace alignd::placement

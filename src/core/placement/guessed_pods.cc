@@ -143,7 +143,9 @@ std::set<std::string> GuessedPlaces::MissingOf(const Node& node, const Pod& pod,
 }
 
 void GuessedPlaces::AddUnclear(const std::set<std::string>& resources) {
-  Item item{{}, /*is_split=*/true, /*is_unclear=*/true, /*is_bounded=*/false};
+  Item item;
+  item.is_split = item.is_unclear = true;
+  item.is_bounded = false;
   for (const std::string& resource : resources) item.amounts[resource] = 0;
   items_.push_back(std::move(item));
 }
@@ -153,6 +155,23 @@ bool GuessedPlaces::AddWithoutPlace(const Node& node, const Pod& pod, const Node
   const std::set<std::string> missing = MissingOf(node, pod, state);
   if (!missing.empty()) AddUnclear(missing);
   return !missing.empty();
+}
+
+void GuessedPlaces::AddAtMost(const Node& node, const Pod& pod, const NodeState& state) {
+  Start(node, pod, state);
+  const std::set<std::string> missing = MissingOf(node, pod, state);
+  if (missing.empty()) return;
+  NumaAmounts most = SumOf(PartsOf(node, pod));
+  Item item;
+  item.is_split = item.is_unclear = true;
+  for (const std::string& resource : missing) item.amounts[resource] = most[resource];
+  // What it has as a whole, or of shared CPUs, is not in the sum.
+  item.is_bounded = pod.pod_level_managers != PodLevelManagers::kPod &&
+                    std::ranges::none_of(pod.containers, [&](const Container& one) {
+                      return admission::AsksForOneNode(node, pod, one);
+                    });
+  item.is_at_most = item.is_bounded;
+  items_.push_back(std::move(item));
 }
 
 void GuessedPlaces::AddResized(const Node& node, const Pod& pod, const NodeState& state) {

@@ -84,11 +84,12 @@ std::string WhyUnreadable(const std::vector<BoundPod>& pods) {
   return {};
 }
 
-// Also as its annotation has it.
+// As its spec has it, or as its annotation has it. A contradiction alone is none of it: a pod can
+// stay on the node for ever with it.
 bool MayDependOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config) {
-  if (DependsOnNumaNodes(pod, config)) return true;
+  if (DependsOnNumaNodes(pod.pod, config)) return true;
   const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
-  return by_annotation && DependsOnNumaNodes(*by_annotation, config);
+  return by_annotation && DependsOnNumaNodes(by_annotation->pod, config);
 }
 
 // Where pods are that a node has yet to admit depends on their order, which no object shows. Pods
@@ -100,7 +101,8 @@ std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving, const Objec
     if (first == nullptr) {
       first = &pod;
     } else if (WithoutNames(*first).pod != WithoutNames(pod).pod ||
-               first->annotated != pod.annotated || first->overhead != pod.overhead) {
+               first->annotated != pod.annotated || first->without_devices != pod.without_devices ||
+               first->overhead != pod.overhead) {
       return "pods " + first->pod.name_space + "/" + first->pod.name + " and " +
              pod.pod.name_space + "/" + pod.pod.name +
              " are starting, and differ: where they are depends on their order; repeat when they "
@@ -116,7 +118,7 @@ std::string WhyUnsettled(const BoundPod& bound, const ObjectConfig& config) {
     return "pod " + NameOf(bound) +
            " has replaced another pod of its name just now: the object may have that one; repeat";
   }
-  if (!DependsOnNumaNodes(bound.pod, config.parsed)) return {};
+  if (!MayDependOnNumaNodes(bound.pod, config.parsed)) return {};
   if (bound.is_resizing) {
     return "pod " + NameOf(bound) +
            " is resized in place: the object may not have what it is assigned; repeat when the "

@@ -193,6 +193,19 @@ void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
   // A node of objects has no state files, and knows all pods but those that are starting.
   const bool is_of_object = input_->object_view.has_value();
   const std::string whose = " the CPUs, memory and devices of pod " + guessed_.first();
+  if (guessed_.first() == in_parts_) {
+    verdict = Ended(
+        Outcome::kUndecided, Stage::kKubelet,
+        {"Undecided", "the node decides about the containers of pod " + in_parts_ +
+                          " one by one, as its annotation does not name all of them: it is not "
+                          "known which CPUs, memory and devices it has, and whether this pod fits "
+                          "depends on " +
+                          why + "; name all containers in that annotation"},
+        "Undecided: the node decides about the containers of another pod one by one, as its "
+        "annotation does not name all of them, and whether this pod fits depends on it; name all "
+        "containers in that annotation");
+    return;
+  }
   const std::string depends = " and whether this pod fits depends on ";
   verdict = Ended(
       Outcome::kUndecided, Stage::kKubelet,

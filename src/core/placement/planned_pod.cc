@@ -7,20 +7,30 @@
 
 namespace alignd::placement {
 
-bool DependsOnNumaNodes(const PlannedPod& pod) {
-  if (!pod.annotation_conflict.empty()) return true;
-  if (pod.pod.policies.shared_on_one_node || !pod.pod.policies.shared_fault.empty()) return true;
-  if (HasPodLevelResources(pod.pod) || QosOf(pod.pod) == QosClass::kGuaranteed) return true;
-  return std::ranges::any_of(pod.pod.containers, [](const Container& container) {
+namespace {
+
+bool DependsBySpec(const Pod& pod) {
+  if (pod.policies.shared_on_one_node || !pod.policies.shared_fault.empty()) return true;
+  if (HasPodLevelResources(pod) || QosOf(pod) == QosClass::kGuaranteed) return true;
+  return std::ranges::any_of(pod.containers, [](const Container& container) {
     return std::ranges::any_of(container.resources.limits, [](const auto& limit) {
       return MayBeDevice(limit.first) && limit.second.Sign() > 0;
     });
   });
 }
 
+}  // namespace
+
+bool DependsOnNumaNodes(const PlannedPod& pod) {
+  return !pod.annotation_conflict.empty() || DependsBySpec(pod.pod);
+}
+
 bool DependsOnNumaNodes(const PlannedPod& pod, const KubeletConfig& config) {
-  return DependsOnNumaNodes(pod) ||
-         DefaultPoliciesFor(config, pod.pod.name_space).shared_on_one_node;
+  return !pod.annotation_conflict.empty() || DependsOnNumaNodes(pod.pod, config);
+}
+
+bool DependsOnNumaNodes(const Pod& pod, const KubeletConfig& config) {
+  return DependsBySpec(pod) || DefaultPoliciesFor(config, pod.name_space).shared_on_one_node;
 }
 
 bool DependsOnNode(const PlannedPod& pod, const KubeletConfig& config) {

@@ -4,6 +4,7 @@
 
 #include "alignd/placement/planned_node.h"
 #include "alignd/pod/pod_requests.h"
+#include "core/placement/annotation_conflict.h"
 #include "core/placement/faults.h"
 #include "core/placement/running_pod.h"
 
@@ -67,7 +68,7 @@ void PlannedNode::ArriveHere(const PlannedPod& pod, const ResourceList& counted,
     }
   }
   if (is_known) return;
-  guessed_.AddWithoutPlace(node(), Managed(pod), state());
+  guessed_.AddAtMost(node(), Managed(pod), state());
   // Of others, the scheduler's sums have as many as the pod can have.
   const std::set<std::string> uncounted = UncountedDevices(pod, counted);
   if (!uncounted.empty()) guessed_.AddUnlisted(node(), Managed(pod), state(), uncounted);
@@ -91,22 +92,77 @@ std::set<std::string> PlannedNode::UnlistedDevices(const PlannedPod& pod) const 
   return unlisted;
 }
 
-Result<Done> PlannedNode::AddRunning(const PlannedPod& pod, IfRefused if_refused) {
-  const std::string name = "pod " + NameOf(pod.pod) + ", which runs: ";
-  if (const Result<Done> checked = CheckRunning(pod, name); !checked.ok()) return checked;
-  if (pod.is_pending && pod.node_name.empty()) return Done{};  // it is on no node
-  // What the description says of it is placed with it.
-  unlisted_owned_.erase(NameOf(pod.pod));
-  unlisted_owned_.erase(pod.pod.uid);
+void PlannedNode::ForgetOwned(const Pod& pod) {
+  unlisted_owned_.erase(NameOf(pod));
+  unlisted_owned_.erase(pod.uid);
   if (unlisted_owned_.empty()) std::erase(notes_, kOwnersNote);
+}
+
+void PlannedNode::RunUnclear(const PlannedPod& reading, const PlannedPod& pod) {
+  ForgetOwned(pod.pod);
+  guessed_.AddAtMost(node(), Managed(reading), state());
+  const std::set<std::string> devices = UnlistedDevices(pod);
+  if (!devices.empty()) guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
+  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+}
+
+Result<Done> PlannedNode::AddRunning(const PlannedPod& planned, IfRefused if_refused) {
+  const std::string name = "pod " + NameOf(planned.pod) + ", which runs: ";
+  if (const Result<Done> checked = CheckRunning(planned, name); !checked.ok()) return checked;
+  if (planned.is_pending && planned.node_name.empty()) return Done{};  // it is on no node
+  const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
+  const PlannedPod& pod = here ? *here : planned;
+  if (!pod.annotated && others_.empty()) return RunHere(pod, pod, if_refused);
+  const std::optional<PlannedPod> by_annotation = ByAnnotationWhileItRuns(pod);
+  const bool is_whole = DecidedByAnnotation(pod) == Decided::kWhole;
+  const PlannedNode before = *this;
+  std::vector<PlannedNode> others = std::exchange(others_, {});
+  std::vector<PlannedNode> more;
+  const auto run = [&](PlannedNode& node, IfRefused if_refused_there) -> Result<Done> {
+    if (by_annotation) {
+      PlannedNode& follows = more.emplace_back(node);
+      if (is_whole) {
+        const Result<Done> ran = follows.RunHere(*by_annotation, pod, IfRefused::kOpen);
+        if (!ran.ok()) return ran;
+      } else {
+        follows.RunUnclear(*by_annotation, pod);
+      }
+    }
+    if (pod.is_pending && MayBeRefused(pod)) {
+      more.emplace_back(node).Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+    }
+    return node.RunHere(pod, pod, if_refused_there);
+  };
+  if (const Result<Done> ran = run(*this, if_refused); !ran.ok()) return ran;
+  for (PlannedNode& other : others) {
+    if (const Result<Done> ran = run(other, IfRefused::kOpen); !ran.ok()) return ran;
+  }
+  if (AddOthers(std::move(others), std::move(more), pod)) return Done{};
+  // There are too many ways in which the node can have such pods.
+  *this = before;
+  const auto leave_open = [&](PlannedNode& node) {
+    node.RunUnclear(pod, pod);
+    if (by_annotation) node.RunUnclear(*by_annotation, pod);
+  };
+  leave_open(*this);
+  for (PlannedNode& other : others_) leave_open(other);
+  return Done{};
+}
+
+Result<Done> PlannedNode::RunHere(const PlannedPod& reading, const PlannedPod& pod,
+                                  IfRefused if_refused) {
+  const std::string name = "pod " + NameOf(pod.pod) + ", which runs: ";
+  ForgetOwned(pod.pod);
   // Its class, and so what it has, follows from its spec, which the node has not done yet.
-  const bool stays_open = pod.is_resizing && (IsInState(pod) || DependsOnNode(pod, node().config));
+  const bool stays_open =
+      pod.is_resizing && (IsInState(pod) || DependsOnNode(BySpec(reading), node().config));
   if (!stays_open) {
-    const Result<Done> placed = PlaceRunning(pod, name, if_refused);
+    const Result<Done> placed = PlaceRunning(reading, name, if_refused);
     if (!placed.ok()) return placed;
   } else if (!IsInState(pod)) {
-    guessed_.AddResized(node(), Managed(pod), state());
+    guessed_.AddResized(node(), Managed(reading), state());
   }
+  // With the annotation, it has them already, unless the node is one that would not admit it.
   if (const std::set<std::string> devices = UnlistedDevices(pod); !devices.empty()) {
     guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
     notes_.push_back(name + "an annotation has " + Joined({devices.begin(), devices.end()}) +

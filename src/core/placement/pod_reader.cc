@@ -157,17 +157,14 @@ class PodReader {
     Result<Pod> pod = ParseKubernetesPod(TextOf(text));
     if (!pod.ok()) return faults_.Add(pod.error());
     const auto metadata = text.find("metadata");
-    // A pod that is on a node already is there, whatever its annotation says. If the node refuses
-    // it, it can stay for ever.
-    const bool is_bound = !workload_.pod.node_name.empty() && HasValue(object_, "metadata") &&
-                          HasValue(View(object_.value().at("metadata"), ""), "uid");
     if (metadata != text.end()) {
       const View stated(*metadata, "");
       if (auto conflict = FindAnnotationConflict(stated, *pod)) {
-        if (!is_bound) workload_.pod.annotation_conflict = std::move(conflict->text);
+        workload_.pod.annotation_conflict = std::move(conflict->text);
         workload_.pod.annotated = std::move(conflict->annotated);
       }
       workload_.pod.annotated_devices = AnnotatedDevices(stated, *pod);
+      workload_.pod.without_devices = FindConflictWithoutDevices(stated, *pod);
     }
     // Names are given later.
     if (is_template) pod->uid = pod->name = "";

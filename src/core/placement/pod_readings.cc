@@ -1,6 +1,9 @@
 // Pods whose annotation contradicts their spec. A node takes such a pod as the spec has it, or as
-// the annotation has it, or refuses it. What later pods are answered is what holds in all cases.
+// the annotation has it, or refuses it. A node that ignores the devices of annotations takes a pod
+// with or without them. What later pods are answered is what holds in all cases.
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "alignd/placement/planned_node.h"
@@ -32,6 +35,28 @@ Verdict UndecidedByReading(const PlannedPod& pod) {
   return Undecided(Stage::kScheduler, Joined(reasons), Joined(reasons));
 }
 
+constexpr char kWithoutDevices[] =
+    "alignd of the node ignores the extended resources of annotations (annotatedExtendedResources "
+    "is false). It takes this pod with its devices only if it asks the kubelet's Pods API, and "
+    "whether the pod fits depends on it; remove the annotation with resources";
+
+// Of a pod that the node takes as its spec has it or as its annotation has it, and that it does not
+// refuse for the annotation.
+Verdict Agreed(Verdict by_spec, Verdict by_annotation, bool is_whole) {
+  const bool is_same =
+      is_whole ? by_annotation.outcome == by_spec.outcome
+               : by_spec.outcome == Outcome::kRefused && !MayFit(by_annotation, is_whole);
+  if (by_spec.outcome == Outcome::kUndecided || is_same) return by_spec;
+  if (by_annotation.outcome == Outcome::kUndecided) return by_annotation;
+  return Undecided(Stage::kKubelet, kWithoutDevices, kWithoutDevices);
+}
+
+// The stored affinities matter to their own pods alone.
+bool HasTheSame(const admission::NodeState& one, const admission::NodeState& other) {
+  return one.cpu == other.cpu && one.memory == other.memory && one.devices == other.devices &&
+         one.chosen_policies == other.chosen_policies;
+}
+
 }  // namespace
 
 void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
@@ -40,51 +65,108 @@ void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
     verdict = std::move(other);
     return;
   }
-  verdict = Undecided(
-      Stage::kKubelet,
-      "whether this pod fits depends on how the node takes pod " + contradicted_ +
-          ", whose annotation contradicts its spec: as one of both has it, or not at all; make "
-          "both equal, or remove the annotation",
-      "whether this pod fits depends on how the node takes another pod, whose annotation "
-      "contradicts its spec; make both equal, or remove the annotation");
+  const std::string depends = "whether this pod fits depends on how the node takes ";
+  const std::string how = is_by_devices_
+                              ? ", of whose annotation it ignores the extended resources: with "
+                                "devices or without; remove the annotation"
+                              : ", whose annotation contradicts its spec: as one of both has it, "
+                                "or not at all; make both equal, or remove the annotation";
+  const std::string cause = is_by_devices_
+                                ? ", of whose annotation it ignores the extended resources; remove "
+                                  "the annotation"
+                                : ", whose annotation contradicts its spec; make both equal, or "
+                                  "remove the annotation";
+  verdict = Undecided(Stage::kKubelet, depends + "pod " + contradicted_ + how,
+                      depends + "another pod" + cause);
 }
 
-Verdict PlannedNode::Place(const PlannedPod& pod) {
-  if (!pod.annotation_conflict.empty()) return PlaceContradicted(pod);
+bool PlannedNode::IsAlike(const PlannedNode& other) const {
+  return HasTheSame(state(), other.state()) && requested_.by_pod() == other.requested_.by_pod() &&
+         names_ == other.names_ && undecided_ == other.undecided_ && blurred_ == other.blurred_ &&
+         guessed_ == other.guessed_ && why_lacks_shares_ == other.why_lacks_shares_ &&
+         unlisted_owned_ == other.unlisted_owned_;
+}
+
+std::string UndecidedByAnnotation(const admission::Node& node, const admission::NodeState& state,
+                                  const PlannedPod& planned) {
+  const PlannedPod pod =
+      node.config.annotated_extended_resources ? planned : WithoutAnnotatedDevices(planned);
+  if (!pod.annotation_conflict.empty()) return pod.annotation_conflict;
+  const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
+  if (!by_annotation) return {};
+  const auto fits = [&](const PlannedPod& reading) {
+    const auto prefer_none = [](const devicemanager::PreferenceQuery& query) {
+      return std::optional(query.must_include);
+    };
+    return admission::Admit(node, state, PodOn(node.config, reading), prefer_none).admitted();
+  };
+  // In parts, a node may admit what it refuses as a whole.
+  const bool is_same = !pod.annotated->is_partial && fits(pod) == fits(*by_annotation);
+  return is_same ? "" : kWithoutDevices;
+}
+
+std::optional<PlannedPod> PlannedNode::AsAnnotatedHere(const PlannedPod& pod) const {
+  if (node().config.annotated_extended_resources) return std::nullopt;
+  if (!pod.annotated && !pod.without_devices) return std::nullopt;
+  return WithoutAnnotatedDevices(pod);
+}
+
+Verdict PlannedNode::Place(const PlannedPod& planned) {
+  const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
+  const PlannedPod& pod = here ? *here : planned;
+  if (pod.annotated) return PlaceAnnotated(pod, MayBeRefused(pod));
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   Verdict verdict = PlaceHere(pod, requests);
   for (PlannedNode& other : others_) Compare(other.PlaceHere(pod, requests), verdict);
   return verdict;
 }
 
-Verdict PlannedNode::Ask(const PlannedPod& pod) const {
-  if (!pod.annotation_conflict.empty()) return AskContradicted(pod);
+Verdict PlannedNode::Ask(const PlannedPod& planned) const {
+  const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
+  const PlannedPod& pod = here ? *here : planned;
+  if (pod.annotated) return AskAnnotated(pod, MayBeRefused(pod));
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   Verdict verdict = AskHere(pod, requests);
   for (const PlannedNode& other : others_) Compare(other.AskHere(pod, requests), verdict);
   return verdict;
 }
 
-Verdict PlannedNode::AskContradicted(const PlannedPod& pod) const {
+void PlannedNode::LeaveOpen(const PlannedPod& planned) {
+  const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
+  const PlannedPod& pod = here ? *here : planned;
+  if (pod.annotated) {
+    PlaceAnnotated(pod, /*may_refuse=*/true);
+  } else {
+    SetUndecided(pod.pod);
+  }
+}
+
+Verdict PlannedNode::AskAnnotated(const PlannedPod& pod, bool may_refuse) const {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   Verdict by_spec = AskHere(pod, requests);
   if (!input_->unusable.empty()) return by_spec;
   const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
   const bool is_whole = DecidedByAnnotation(pod) == Decided::kWhole;
-  const auto may_fit = [&](const PlannedNode& node, Outcome outcome) {
-    return outcome != Outcome::kRefused ||
-           (by_annotation && MayFit(node.AskHere(*by_annotation, requests), is_whole));
+  bool is_open = false;
+  const auto ask = [&](const PlannedNode& node, Verdict verdict) {
+    is_open = is_open || verdict.outcome != Outcome::kRefused;
+    if (!by_annotation) return verdict;
+    Verdict annotated = node.AskHere(*by_annotation, requests);
+    is_open = is_open || MayFit(annotated, is_whole);
+    return may_refuse ? verdict : Agreed(std::move(verdict), std::move(annotated), is_whole);
   };
-  const bool is_open = may_fit(*this, by_spec.outcome) ||
-                       std::ranges::any_of(others_, [&](const PlannedNode& other) {
-                         return may_fit(other, other.AskHere(pod, requests).outcome);
-                       });
-  return is_open ? UndecidedByReading(pod) : by_spec;
+  Verdict verdict = ask(*this, std::move(by_spec));
+  for (const PlannedNode& other : others_) {
+    Verdict there = ask(other, other.AskHere(pod, requests));
+    if (!may_refuse) Compare(std::move(there), verdict);
+  }
+  return may_refuse && is_open ? UndecidedByReading(pod) : verdict;
 }
 
-Verdict PlannedNode::PlaceContradicted(const PlannedPod& pod) {
+Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   if (!input_->unusable.empty()) return PlaceHere(pod, requests);
+  Verdict verdict = AskAnnotated(pod, may_refuse);
   const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
   const bool is_whole = DecidedByAnnotation(pod) == Decided::kWhole;
   PlannedNode without_pod = *this;
@@ -92,29 +174,32 @@ Verdict PlannedNode::PlaceContradicted(const PlannedPod& pod) {
   std::vector<PlannedNode> more;
   const auto place = [&](PlannedNode& node) {
     PlannedNode before = node;
-    Verdict by_spec = node.PlaceHere(pod, requests);
+    const bool fits = node.PlaceHere(pod, requests).outcome != Outcome::kRefused;
     if (by_annotation) {
       PlannedNode follows = before;
-      const Verdict verdict = follows.PlaceHere(*by_annotation, requests);
-      if (MayFit(verdict, is_whole)) more.push_back(std::move(follows));
+      const bool may_fit = MayFit(follows.PlaceHere(*by_annotation, requests), is_whole);
+      if (may_fit && !is_whole) {
+        follows = before;
+        if (follows.guessed_.empty()) follows.in_parts_ = NameOf(pod.pod);
+        follows.ArriveHere(*by_annotation, requests, Decided::kInParts);
+      }
+      if (may_fit || (fits && !may_refuse)) more.push_back(std::move(follows));
     }
-    if (by_spec.outcome != Outcome::kRefused) more.push_back(std::move(before));
-    return by_spec;
+    if (fits && may_refuse) more.push_back(std::move(before));
   };
-  Verdict by_spec = place(*this);
+  place(*this);
   for (PlannedNode& other : others) place(other);
-  const bool is_open = !more.empty();
-  const bool is_known = AddOthers(std::move(others), std::move(more), pod);
-  if (!is_open) return by_spec;
-  if (!is_known || !is_whole) {
+  if (!AddOthers(std::move(others), std::move(more), pod)) {
     // What is known holds without the pod alone.
     *this = std::move(without_pod);
     SetUndecided(pod.pod);
   }
-  return UndecidedByReading(pod);
+  return verdict;
 }
 
-void PlannedNode::AddArriving(const PlannedPod& pod) {
+void PlannedNode::AddArriving(const PlannedPod& planned) {
+  const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
+  const PlannedPod& pod = here ? *here : planned;
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
   const Decided decided = DecidedByAnnotation(pod);
@@ -122,7 +207,7 @@ void PlannedNode::AddArriving(const PlannedPod& pod) {
   std::vector<PlannedNode> more;
   const auto add = [&](PlannedNode& node) {
     if (by_annotation) more.emplace_back(node).ArriveHere(*by_annotation, requests, decided);
-    if (pod.annotated) more.emplace_back(node).Count(pod.pod, requests);
+    if (MayBeRefused(pod)) more.emplace_back(node).Count(pod.pod, requests);
     node.ArriveHere(pod, requests, Decided::kWhole);
   };
   add(*this);
@@ -132,18 +217,30 @@ void PlannedNode::AddArriving(const PlannedPod& pod) {
 
 bool PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
                             const PlannedPod& pod) {
-  others_ = std::move(others);
-  if (more.empty()) return true;
-  if (1 + others_.size() + more.size() > kMaxReadings) return false;
-  if (contradicted_.empty()) {
-    contradicted_ = NameOf(pod.pod);
-    notes_.push_back("pod " + contradicted_ +
-                     " has an annotation that contradicts its spec: what pods after it are "
-                     "assigned, and what is free, is shown as it is if the node takes that pod as "
-                     "the spec has it");
+  others_.clear();
+  const size_t count = others.size();
+  std::ranges::move(more, std::back_inserter(others));
+  size_t before = 0;
+  for (size_t i = 0; i < others.size(); ++i) {
+    const auto is_known = [&](const PlannedNode& one) { return one.IsAlike(others[i]); };
+    if (!is_known(*this) && std::ranges::none_of(others_, is_known)) {
+      others_.push_back(std::move(others[i]));
+    }
+    if (i < count) before = others_.size();
   }
-  others_.insert(others_.end(), std::make_move_iterator(more.begin()),
-                 std::make_move_iterator(more.end()));
+  if (1 + others_.size() > kMaxReadings) {
+    others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(before), others_.end());
+    return false;
+  }
+  if (others_.size() == before || !contradicted_.empty()) return true;
+  contradicted_ = NameOf(pod.pod);
+  is_by_devices_ = pod.annotation_conflict.empty();
+  notes_.push_back(
+      "pod " + contradicted_ +
+      (is_by_devices_ ? " has an annotation of which the node ignores the extended resources: "
+                      : " has an annotation that contradicts its spec: ") +
+      "what pods after it are assigned, and what is free, is shown as it is if the node takes that "
+      "pod as the spec has it");
   return true;
 }
 

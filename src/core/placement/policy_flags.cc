@@ -48,6 +48,9 @@ Result<std::string> WithFlags(const std::string& config, const PolicyFlags& flag
     (*changed)["sharedPoolHandlers"] = *flags.shared_pool_handlers;
   }
   if (flags.not_devices) (*changed)["notDevices"] = *flags.not_devices;
+  if (flags.annotated_extended_resources) {
+    (*changed)["annotatedExtendedResources"] = *flags.annotated_extended_resources;
+  }
   return changed->dump();
 }
 

@@ -59,9 +59,11 @@ inline FleetNode RandomFleetNode(const std::string& name, Random& random) {
   KubeletConfig config = admission::RandomConfig(random);
   LetPodsChoose(config, random);
   node.config = ConfigText(config);
+  if (random.OnceIn(4)) node.config.insert(1, R"("annotatedExtendedResources":false,)");
   if (random.OnceIn(2)) {
     PlannedPod running;
     running.pod = AppPod("running-" + name, {{"cpu", "1"}, {"memory", "1Gi"}});
+    if (random.OnceIn(4)) AddAnnotation(running, random);
     node.running.push_back(running);
   }
   return node;

@@ -141,6 +141,54 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
   return planned;
 }
 
+// The amount as request and limit; 0: none.
+inline void SetAmount(Container& container, const std::string& resource, int64_t amount) {
+  if (amount == 0) {
+    container.resources.limits.erase(resource);
+    container.resources.requests.erase(resource);
+    return;
+  }
+  container.resources.limits[resource] = container.resources.requests[resource] = Quantity(amount);
+}
+
+inline AnnotatedPod WithoutDevices(AnnotatedPod annotated) {
+  for (Container& container : annotated.containers) {
+    SetAmount(container, "a.com/dev", 0);
+    SetAmount(container, "b.com/dev", 0);
+  }
+  return annotated;
+}
+
+// The pod with an annotation that states what its spec states.
+inline void AddEqualAnnotation(PlannedPod& pod) {
+  pod.without_devices = {"", WithoutDevices({pod.pod.containers})};
+}
+
+// The pod with an annotation that contradicts its spec. On a node that ignores devices, it may
+// agree with it.
+inline void AddOtherAnnotation(PlannedPod& pod, Random& random) {
+  pod.annotation_conflict = "annotation x contradicts the spec";
+  pod.annotated.emplace();
+  if (random.OnceIn(4)) {  // it cannot be read
+    pod.without_devices = {pod.annotation_conflict, {}};
+    return;
+  }
+  pod.annotated->containers = pod.pod.containers;
+  Container& container = pod.annotated->containers.back();
+  const bool has_cpus = !random.OnceIn(3);
+  if (has_cpus) SetAmount(container, "cpu", random.Number(1, 4));
+  if (!has_cpus || random.OnceIn(2)) SetAmount(container, "a.com/dev", random.Number(1, 2));
+  pod.without_devices = {has_cpus ? pod.annotation_conflict : "", WithoutDevices(*pod.annotated)};
+}
+
+inline void AddAnnotation(PlannedPod& pod, Random& random) {
+  if (random.OnceIn(2)) {
+    AddEqualAnnotation(pod);
+  } else {
+    AddOtherAnnotation(pod, random);
+  }
+}
+
 inline scenario::DeviceList RandomDeviceList(const Machine& machine, Random& random) {
   scenario::DeviceList devices;
   for (int i = random.Number(0, 6); i > 0; --i) {

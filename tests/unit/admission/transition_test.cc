@@ -331,6 +331,8 @@ TEST_F(TransitionTest, CompatibilityAndMachineDoNotChangeWhileAligndRuns) {
   EXPECT_EQ(
       release.faults,
       Lines{"compatibility changes from 1.37 to 1.36: restart alignd with the other release"});
+  EXPECT_EQ(Plan([](KubeletConfig& c) { c.annotated_extended_resources = false; }).faults,
+            Lines{"annotatedExtendedResources changes: restart alignd"});
   const Node other = NodeWith(MakeMachine("socket:1 numa:1 core:8"), config);
   EXPECT_FALSE(PlanTransition(*node, other, state, MayMove::kIfNeeded).IsAdmitted());
 }

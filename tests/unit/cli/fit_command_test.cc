@@ -156,9 +156,9 @@ TEST_F(FitCommand, RefusesFlagsOfNodesWithoutAConfiguration) {
   Put("objects.json",
       ObjectText("large", "socket:2 numa:1 core:20") + "\n" + NodeObjectText("large", "39"));
   const std::string why =
-      "--pod-policies, --shared-pool-handlers, --not-devices: they replace fields of a "
-      "KubeletConfiguration, and "
-      "none is given; they do not change what alignd has written into NodeResourceTopology "
+      "--pod-policies, --shared-pool-handlers, --not-devices, --annotated-extended-resources: "
+      "they replace fields of a KubeletConfiguration, and none is given; they do not change what "
+      "alignd has written into NodeResourceTopology "
       "objects; add --config, or remove the flags";
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
            {"fit", "-f", "@pod.yaml", "--from-cluster", "--pod-policies", "off"},

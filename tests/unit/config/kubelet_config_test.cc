@@ -106,6 +106,16 @@ TEST(KubeletConfig, ReadsTheDefaultsOfNamespaces) {
                                  PodPolicy::kPreferSharedCpus, PodPolicy::kSharedNumaNode}));
 }
 
+TEST(KubeletConfig, ReadsWhetherAnnotationsMayAskForDevices) {
+  EXPECT_TRUE(ParsedConfig("{}").annotated_extended_resources);
+  EXPECT_FALSE(
+      ParsedConfig(R"({"annotatedExtendedResources": false})").annotated_extended_resources);
+  const auto parsed = ParseKubeletConfig(R"({"annotatedExtendedResources": "no"})");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_TRUE(parsed.error().message.starts_with("annotatedExtendedResources"))
+      << parsed.error().Text();
+}
+
 TEST(KubeletConfig, ReadsTheHandlersOfTheSharedPool) {
   using Names = std::set<std::string>;
   EXPECT_TRUE(ParsedConfig("{}").not_devices.empty());

@@ -47,7 +47,10 @@ TEST(Options, NoteTheValueAndSourceOfEveryFlag) {
   EXPECT_EQ(GivenValue(*parsed.options, "--keep-pod-cpu-quota"), "true (flag)");
   EXPECT_EQ(GivenValue(*Parse({}).options, "--keep-pod-cpu-quota"), "false (default)");
   EXPECT_EQ(GivenValue(*parsed.options, "--not-devices"), "a.com/x,a.com/y (flag)");
-  EXPECT_EQ(GivenValue(*parsed.options, "--annotated-extended-resources"), "true (default)");
+  EXPECT_EQ(GivenValue(*parsed.options, "--annotated-extended-resources"), " (default)");
+  const Parsed without = Parse({"--annotated-extended-resources=false"});
+  EXPECT_EQ(GivenValue(*without.options, "--annotated-extended-resources"), "false (flag)");
+  EXPECT_EQ(without.options->annotated_extended_resources, false);
   EXPECT_EQ(GivenValue(*parsed.options, "--plugin-timeout-ms"), "30000 (default)");
   EXPECT_EQ(GivenValue(*parsed.options, "--help"), "none");
   EXPECT_GT(parsed.options->given.size(), 25u);

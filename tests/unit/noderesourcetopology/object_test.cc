@@ -260,6 +260,7 @@ TEST(NrtObject, HasTheOptionsThatDecisionsDependOn) {
   config.compatibility = Compatibility::k1_20;
   config.shared_pool_handlers = SharedPoolHandlers({"own-*"});
   config.not_devices = {"a.com/licence"};
+  config.annotated_extended_resources = false;
   const admission::Node node = ObjectNode(config, MakeMachine("socket:2 numa:1 core:2 thread:2"));
   admission::NodeState state = admission::NodeState::Initial(node);
   EXPECT_EQ(json::parse(AttributeOf(ObjectOf(node, state), kPolicyOptionsAttribute)),
@@ -268,7 +269,8 @@ TEST(NrtObject, HasTheOptionsThatDecisionsDependOn) {
                             "topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"},
                             "featureGates": {"PodLevelResourceManagers": true},
                             "compatibility": "1.20", "sharedPoolHandlers": ["own-*"],
-                            "notDevices": ["a.com/licence"]})"));
+                            "notDevices": ["a.com/licence"],
+                            "annotatedExtendedResources": false})"));
 }
 
 // CPU 0 is reserved: its core has one CPU for the shared pool, and is no free core.

@@ -28,12 +28,17 @@ KubeletConfig With(const std::string& config, const PolicyFlags& flags) {
 TEST(PolicyFlags, StandInPlaceOfFields) {
   const PolicyFlags flags = {.pod_policies = {{PodPolicy::kResourceStatus}},
                              .shared_pool_handlers = {{"own-*"}},
-                             .not_devices = {{"a.com/licence"}}};
+                             .not_devices = {{"a.com/licence"}},
+                             .annotated_extended_resources = false};
   const KubeletConfig config = With(kChoosing, flags);
   EXPECT_EQ(config.pod_policies, std::set<PodPolicy>{PodPolicy::kResourceStatus});
   EXPECT_EQ(PodPoliciesFor(config, "c"), std::set<PodPolicy>{PodPolicy::kQosClass});
   EXPECT_EQ(config.shared_pool_handlers.names(), std::set<std::string>{"own-*"});
   EXPECT_EQ(config.not_devices, std::set<std::string>{"a.com/licence"});
+  EXPECT_FALSE(config.annotated_extended_resources);
+  EXPECT_TRUE(
+      With(R"({"annotatedExtendedResources": false})", {.annotated_extended_resources = true})
+          .annotated_extended_resources);
   EXPECT_TRUE(With("{}", {.shared_pool_handlers = std::set<std::string>()})
                   .shared_pool_handlers.names()
                   .empty());

@@ -181,6 +181,26 @@ PlannedPod AnnotatedRunning(const std::string& annotation, std::string text,
   return pods->at(0);
 }
 
+// Devices without NUMA nodes are open by their number, and beside others by which ones they are.
+TEST(RunningPods, NameWhatIsOpenOfTheDevicesOfAnAnnotation) {
+  const PlannedPod hidden =
+      AnnotatedRunning("alignd.io/resources", R"({"app":{"limits":{"nvidia.com/gpu":2}}})");
+  for (const auto& [devices, open] :
+       {std::pair("nvidia.com/gpu=2@0,2@1", "the NUMA nodes that they are on;"),
+        std::pair("nvidia.com/gpu=2@0,2", "which devices they are;"),
+        std::pair("nvidia.com/gpu=4", "how many devices they are;")}) {
+    PlannedNode node =
+        RunningNode(RunningConfig(), RunningInput("socket:2 numa:1 core:20", devices));
+    ASSERT_TRUE(node.AddRunning(hidden).ok());
+    const Verdict verdict = node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "1"}}));
+    ASSERT_EQ(verdict.outcome, Outcome::kUndecided) << devices;
+    EXPECT_NE(
+        verdict.refusal->message.find("whether this pod fits depends on " + std::string(open)),
+        std::string::npos)
+        << verdict.refusal->message;
+  }
+}
+
 // A node that follows the annotation has given the pod two GPUs, and the spec has none.
 TEST(RunningPods, LeaveOpenTheDevicesOfAnAnnotation) {
   const std::vector<std::pair<std::string, std::string>> annotations = {
@@ -201,7 +221,7 @@ TEST(RunningPods, LeaveOpenTheDevicesOfAnAnnotation) {
         PlannedNode node = RunningNode(RunningConfig(policy), RunningInput(machine, devices));
         EXPECT_EQ(node.Ask(gpus).outcome, Outcome::kFits);
         ASSERT_TRUE(node.AddRunning(hidden).ok());
-        ASSERT_EQ(node.notes().size(), 1U) << annotation;
+        ASSERT_EQ(node.notes().size(), 2U) << annotation;
         EXPECT_NE(node.notes()[0].find("an annotation has nvidia.com/gpu"), std::string::npos)
             << node.notes()[0];
         EXPECT_EQ(node.Ask(gpus).outcome, Outcome::kUndecided) << annotation << devices;

@@ -1,0 +1,370 @@
+// What planners answer beside pods whose annotation contradicts their spec.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alignd/noderesourcetopology/object.h"
+#include "alignd/placement/fleet_node.h"
+#include "alignd/placement/planned_node.h"
+#include "alignd/placement/topology_nodes.h"
+#include "annotated_pods.h"
+
+namespace alignd::placement {
+namespace {
+
+// The node as its objects show it, which do not have these pods yet.
+Result<PlannedNode> FromObjects(const FleetNode& described,
+                                const std::vector<PlannedPod>& starting) {
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  if (!node.ok()) return node.error();
+  NodeObject as_node{"n", {}, {}, node->allocatable().amounts, {}};
+  as_node.allocatable["pods"] = Quantity(110);
+  as_node.capacity["cpu"] = Quantity(8);
+  const Result<TopologyObject> object = ReadTopologyObject(
+      noderesourcetopology::ObjectJson("n", node->node(), node->state(), {}, {}));
+  if (!object.ok()) return object.error();
+  std::vector<BoundPod> bound;
+  for (const PlannedPod& pod : starting) bound.push_back({.pod = pod, .is_starting = true});
+  const Result<FleetNode> made = NodeOfObjects(*object, as_node, bound, "");
+  if (!made.ok()) return made.error();
+  return MakePlannedNode(*made);
+}
+
+// One such pod is no reason to answer nothing.
+TEST(PodReadings, LeavesOpenOnlyWhatDependsOnIt) {
+  Result<PlannedNode> node = MakePlannedNode(NodeWith(1));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Place(AnnotatedGpus("1", false)).outcome, Outcome::kUndecided);
+  EXPECT_FALSE(node->has_undecided());
+  EXPECT_EQ(node->Place(PodOf("cpus", "2", "0")).outcome, Outcome::kFits);
+  // One of two is free in any case.
+  EXPECT_EQ(node->Place(PodOf("one", "1", "1")).outcome, Outcome::kFits);
+  const Verdict other = node->Place(PodOf("other", "1", "1"));
+  EXPECT_EQ(other.outcome, Outcome::kUndecided);
+  EXPECT_NE(other.refusal->message.find("how the node takes pod default/a, whose annotation"),
+            std::string::npos)
+      << other.refusal->message;
+  EXPECT_EQ(node->Ask(PodOf("two", "1", "2")).outcome, Outcome::kRefused);
+  EXPECT_EQ(node->Ask(PodOf("rest", "3", "0")).outcome, Outcome::kFits);  // beside `other` or not
+  EXPECT_EQ(node->Ask(PodOf("large", "4", "0")).outcome, Outcome::kRefused);
+  ASSERT_EQ(node->notes().size(), 1U);
+  EXPECT_NE(node->notes()[0].find("pod default/a has an annotation"), std::string::npos);
+}
+
+// Neither node can take it.
+TEST(PodReadings, IsRefusedIfAllReadingsAre) {
+  Result<PlannedNode> node = MakePlannedNode(NodeWith(0));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  PlannedPod pod = PodOf("p", "5", "0");  // of 4 in a NUMA node
+  pod.annotation_conflict = "x";
+  pod.annotated = {pod.pod.containers};
+  EXPECT_EQ(node->Ask(pod).outcome, Outcome::kRefused);
+  EXPECT_EQ(node->Place(pod).outcome, Outcome::kRefused);
+  EXPECT_TRUE(node->notes().empty());
+}
+
+// There would be too many ways to take them. Also, the node may have none of them.
+TEST(PodReadings, AfterThreeSuchPodsNothingIsDecided) {
+  FleetNode described = NodeWith(0);
+  described.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0"})";
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  for (const char* const name : {"a", "b", "c"}) {
+    EXPECT_FALSE(node->has_undecided());
+    PlannedPod pod = PodOf(name, "1", "0");
+    pod.annotation_conflict = "x";
+    pod.annotated = {PodOf(name, "2", "0").pod.containers};
+    EXPECT_EQ(node->Place(pod).outcome, Outcome::kUndecided);
+  }
+  EXPECT_TRUE(node->has_undecided());
+  EXPECT_EQ(node->Ask(PodOf("one", "1", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Ask(PodOf("all", "7", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Ask(PodOf("large", "8", "0")).outcome, Outcome::kRefused);
+}
+
+// With `app` and `side`, of 2 CPUs each. The annotation has these containers.
+PlannedPod PodOfTwo(const std::string& annotation) {
+  const std::string resources =
+      R"(,"image":"i","resources":{"limits":{"cpu":"2","memory":"1Gi"}}})";
+  return PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"two","annotations":)"
+                     R"({"alignd.io/resources":")" +
+                     annotation + R"("}},"spec":{"containers":[{"name":"app")" + resources +
+                     R"(,{"name":"side")" + resources + "]}}");
+}
+
+// The node decides about a container that the annotation does not name when it is created: `app`
+// can be on NUMA node 0, where the GPU is, and `side` on NUMA node 1, and 3 CPUs are on none then.
+TEST(PodReadings, OfAPodThatIsDecidedInPartsLeaveOpenWhatDependsOnIt) {
+  FleetNode described = NodeWith(1);
+  described.input.description.devices["a.com/gpu"].resize(1);
+  described.config.insert(1, R"("topologyManagerScope":"pod",)");
+  const std::string app = R"(\"app\":{\"limits\":{\"cpu\":2,\"memory\":\"1Gi\",\"a.com/gpu\":1}})";
+  const std::string side = R"(\"side\":{\"limits\":{\"cpu\":2,\"memory\":\"1Gi\"}})";
+  PlannedPod in_parts = PodOfTwo("{" + app + "}");
+  const PlannedPod whole = PodOfTwo("{" + app + "," + side + "}");
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  PlannedNode beside_whole = *node;
+  EXPECT_EQ(beside_whole.Place(whole).outcome, Outcome::kUndecided);
+  EXPECT_FALSE(beside_whole.has_undecided());
+  EXPECT_EQ(beside_whole.Ask(PodOf("q", "3", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(in_parts).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Place(in_parts).outcome, Outcome::kUndecided);
+  EXPECT_FALSE(node->has_undecided());
+  const Verdict open = node->Ask(PodOf("q", "3", "0"));
+  ASSERT_EQ(open.outcome, Outcome::kUndecided);
+  EXPECT_EQ(open.refusal->message,
+            "the node decides about the containers of pod default/two one by one, as its "
+            "annotation does not name all of them: it is not known which CPUs, memory and devices "
+            "it has, and whether this pod fits depends on the NUMA nodes that they are on; name "
+            "all containers in that annotation");
+  EXPECT_EQ(node->Ask(PodOf("gpu", "500m", "1")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Ask(PodOf("shared", "500m", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("large", "8", "0")).outcome, Outcome::kRefused);
+  EXPECT_EQ(node->Ask(PodOf("five", "5", "0")).outcome, Outcome::kRefused);  // on no NUMA node
+  // The pod takes up to four of seven CPUs, on each NUMA node up to four.
+  FleetNode larger = described;
+  larger.input.description.machine = MakeMachine("socket:2 numa:1 core:8");
+  Result<PlannedNode> enough = MakePlannedNode(larger);
+  ASSERT_TRUE(enough.ok()) << enough.error().Text();
+  EXPECT_EQ(enough->Place(in_parts).outcome, Outcome::kUndecided);
+  EXPECT_EQ(enough->Ask(PodOf("q", "4", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(enough->Ask(PodOf("q", "5", "0")).outcome, Outcome::kUndecided);
+  // One that is bound has at most what it requests.
+  described.arriving = {in_parts};
+  const Result<PlannedNode> starting = MakePlannedNode(described);
+  ASSERT_TRUE(starting.ok()) << starting.error().Text();
+  EXPECT_EQ(starting->Ask(PodOf("q", "3", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(starting->Ask(PodOf("gpu", "500m", "1")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(starting->Ask(PodOf("shared", "500m", "0")).outcome, Outcome::kFits);
+}
+
+// Where NUMA nodes do not matter, what is free beside all that the pod requests is free in any
+// case.
+TEST(PodReadings, OfAPodThatIsDecidedInPartsCountAllThatItRequestsAsTaken) {
+  FleetNode described = NodeWith(1);
+  described.config =
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","memoryManagerPolicy":)"
+      R"("None","topologyManagerPolicy":"best-effort"})";
+  const std::string app = R"(\"app\":{\"limits\":{\"cpu\":2,\"memory\":\"1Gi\",\"a.com/gpu\":1}})";
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Place(PodOfTwo("{" + app + "}")).outcome, Outcome::kUndecided);
+  EXPECT_FALSE(node->has_undecided());
+  EXPECT_EQ(node->Ask(PodOf("q", "3", "0")).outcome, Outcome::kFits);  // of 7
+  EXPECT_EQ(node->Ask(PodOf("q", "4", "0")).outcome, Outcome::kUndecided);
+}
+
+// Without state files, it is not known which of both the node has followed.
+TEST(PodReadings, OfAPodThatRunsLeaveOpenWhatDependsOnIt) {
+  FleetNode described = NodeWith(1);
+  // By its spec, it has a GPU. By its annotation, it has none.
+  PlannedPod runs = PodOf("runs", "2", "1");
+  runs.annotated = {PodOf("runs", "2", "0").pod.containers};
+  described.running = {runs};
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Ask(PodOf("one", "2", "1")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("cpus", "3", "0")).outcome, Outcome::kFits);
+  // The scheduler counts what the spec requests.
+  EXPECT_EQ(node->Ask(PodOf("two", "1", "2")).stage, Stage::kScheduler);
+  // By its spec it has no GPU. By its annotation, it has one, beside its CPUs.
+  runs = PodOf("runs", "2", "0");
+  runs.annotated = {PodOf("runs", "2", "1").pod.containers};
+  described.input.description.devices["a.com/gpu"].resize(1);
+  described.running = {runs};
+  const Result<PlannedNode> hidden = MakePlannedNode(described);
+  ASSERT_TRUE(hidden.ok()) << hidden.error().Text();
+  EXPECT_EQ(hidden->Ask(PodOf("one", "500m", "1")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(hidden->Ask(PodOf("cpus", "3", "0")).outcome, Outcome::kFits);
+  // One that has not started can be refused, too.
+  PlannedPod starts = PodOf("runs", "4", "0");
+  starts.annotated.emplace();
+  described.running = {starts};
+  EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("cpus", "3", "0")).outcome, Outcome::kFits);
+  starts.is_pending = true;
+  starts.node_name = "n";
+  described.running = {starts};
+  PlannedPod beside = PodOf("beside", "4", "0");
+  EXPECT_EQ(MakePlannedNode(described)->Ask(beside).stage, Stage::kScheduler);
+  EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("cpus", "3", "0")).outcome, Outcome::kFits);
+}
+
+TEST(PodReadings, OfAPodThatRunsHaveTheSizesOfTheSpec) {
+  FleetNode described = NodeWith(0);
+  PlannedPod runs = PodOf("runs", "3", "0");
+  // The node would have refused it at its start, or takes the sizes of CRI after a resize.
+  runs.annotated = {PodOf("runs", "4", "0").pod.containers};
+  described.running = {runs};
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Ask(PodOf("cpus", "3", "0")).outcome, Outcome::kFits);
+  EXPECT_TRUE(std::ranges::none_of(node->notes(), [](const std::string& note) {
+    return note.find("annotation") != std::string::npos;
+  }));
+}
+
+TEST(PodReadings, OfManyPodsThatRunAreUnclearTogether) {
+  FleetNode described = NodeWith(2);
+  for (const char* const name : {"a", "b", "c", "d"}) {
+    PlannedPod runs = PodOf(name, "500m", "0");
+    runs.annotated = {PodOf(name, "500m", name == std::string("d") ? "1" : "2").pod.containers};
+    runs.annotated_devices["app"]["a.com/gpu"] = Quantity(1);
+    described.running.push_back(runs);
+  }
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_FALSE(node->has_undecided());
+  EXPECT_EQ(node->Ask(PodOf("gpu", "500m", "1")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Ask(PodOf("cpus", "3", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->requested().pods(), 4);
+}
+
+// With the annotation of its spec, a node that ignores devices takes the pod with or without them.
+PlannedPod Webhooked(const std::string& name, const std::string& cpus, const std::string& gpus) {
+  return PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
+                     R"(","annotations":{"alignd.io/resources":"{\"app\":{\"limits\":{\"cpu\":\")" +
+                     cpus + R"(\",\"memory\":\"64Mi\",\"a.com/gpu\":)" + gpus +
+                     R"(}}}"}},"spec":{"containers":[{"name":"app","image":"i","resources":)" +
+                     R"({"limits":{"cpu":")" + cpus + R"(","memory":"64Mi","a.com/gpu":)" + gpus +
+                     "}}}]}}");
+}
+
+TEST(PodReadings, OfANodeThatIgnoresDevicesOfAnnotations) {
+  FleetNode described = NodeWith(1);
+  described.input.description.devices["a.com/gpu"].resize(1);  // on NUMA node 0, with 3 CPUs
+  const std::string follows = described.config;
+  described.config.insert(1, R"("annotatedExtendedResources":false,)");
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  // 4 CPUs and the GPU are on no NUMA node together.
+  const Verdict open = node->Ask(Webhooked("p", "4", "1"));
+  ASSERT_EQ(open.outcome, Outcome::kUndecided);
+  EXPECT_NE(open.refusal->message.find("annotatedExtendedResources is false"), std::string::npos)
+      << open.refusal->message;
+  EXPECT_EQ(node->Ask(Webhooked("p", "5", "1")).outcome, Outcome::kRefused);
+  EXPECT_EQ(UndecidedByAnnotation(node->node(), node->state(), Webhooked("p", "5", "1")), "");
+  EXPECT_NE(UndecidedByAnnotation(node->node(), node->state(), Webhooked("p", "4", "1")), "");
+  EXPECT_EQ(node->Place(Webhooked("p", "3", "1")).outcome, Outcome::kFits);
+  ASSERT_EQ(node->notes().size(), 1U);
+  EXPECT_NE(node->notes()[0].find("of which the node ignores the extended resources"),
+            std::string::npos)
+      << node->notes()[0];
+  // Beside the GPU or not, the pod is on NUMA node 0.
+  EXPECT_EQ(node->Ask(PodOf("cpus", "4", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("gpu", "500m", "1")).stage, Stage::kScheduler);
+  // What only an annotation has, such a node does not give a pod.
+  Result<PlannedNode> beside = MakePlannedNode(described);
+  EXPECT_EQ(beside->Place(AnnotatedGpus("1", false)).outcome, Outcome::kFits);
+  EXPECT_EQ(beside->Ask(PodOf("gpu", "1", "1")).outcome, Outcome::kFits);
+  described.running = {AnnotatedGpus("1", true)};
+  EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("gpu", "1", "1")).outcome, Outcome::kFits);
+  described.config = follows;
+  EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("gpu", "1", "1")).outcome, Outcome::kUndecided);
+}
+
+// alignd writes it into the object of the node.
+TEST(PodReadings, OfANodeOfObjectsThatIgnoresDevicesOfAnnotations) {
+  FleetNode described = NodeWith(1);
+  described.input.description.devices["a.com/gpu"].resize(1);
+  const Result<PlannedNode> follows = FromObjects(described, {});
+  ASSERT_TRUE(follows.ok()) << follows.error().Text();
+  EXPECT_EQ(follows->Ask(Webhooked("p", "4", "1")).outcome, Outcome::kRefused);
+  described.config.insert(1, R"("annotatedExtendedResources":false,)");
+  const Result<PlannedNode> ignores = FromObjects(described, {});
+  ASSERT_TRUE(ignores.ok()) << ignores.error().Text();
+  EXPECT_EQ(ignores->Ask(Webhooked("p", "4", "1")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(ignores->Ask(Webhooked("p", "3", "1")).outcome, Outcome::kFits);
+}
+
+TEST(PodReadings, AfterAPodWithOrWithoutDevicesOthersDependOnIt) {
+  FleetNode described = NodeWith(1);
+  described.input.description.devices["a.com/gpu"].erase(
+      described.input.description.devices["a.com/gpu"].begin());  // on NUMA node 1
+  described.config.insert(1, R"("annotatedExtendedResources":false,)");
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  // With the GPU it is on NUMA node 1, without on NUMA node 0, of 3 CPUs.
+  EXPECT_EQ(node->Place(Webhooked("p", "2", "1")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("cpus", "2", "0")).outcome, Outcome::kFits);
+  const Verdict open = node->Ask(PodOf("cpus", "4", "0"));
+  ASSERT_EQ(open.outcome, Outcome::kUndecided);
+  EXPECT_NE(open.refusal->message.find("with devices or without"), std::string::npos)
+      << open.refusal->message;
+}
+
+TEST(PodReadings, OfAPodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
+  FleetNode described = NodeWith(1);
+  described.arriving = {AnnotatedGpus("1", true)};
+  ASSERT_TRUE(described.arriving[0].annotated.has_value());
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Ask(PodOf("cpus", "4", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("one", "1", "1")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("both", "4", "1")).outcome, Outcome::kFits);  // on NUMA node 1
+  described.arriving = {AnnotatedGpus("2", true)};  // more than a NUMA node has
+  const Result<PlannedNode> stuck = MakePlannedNode(described);
+  ASSERT_TRUE(stuck.ok()) << stuck.error().Text();
+  EXPECT_EQ(stuck->Ask(PodOf("cpus", "4", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(stuck->Ask(PodOf("one", "1", "1")).outcome, Outcome::kUndecided);
+}
+
+// Which CPUs it has is not known, and it can have a device that the scheduler does not count.
+TEST(PodReadings, DevicesThatOnlyTheAnnotationHasAreOpenIfThePlaceOfThePodIs) {
+  FleetNode described = NodeWith(0);
+  described.input.description.devices["a.com/gpu"].emplace_back("gpu", devicemanager::Device{});
+  described.config.insert(1, R"("podPolicies":["cpuBindPolicy"],)");
+  PlannedPod hidden = PodOf("hidden", "2", "0");
+  hidden.pod.policies.required_bind = CpuBindPolicy::kSpreadByPcpus;
+  hidden.annotated = {PodOf("hidden", "2", "1").pod.containers};
+  const Result<PlannedNode> node = FromObjects(described, {hidden});
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  const Verdict verdict = node->Ask(PodOf("q", "500m", "1"));
+  ASSERT_EQ(verdict.outcome, Outcome::kUndecided);
+  // There are no state files of such a node.
+  EXPECT_TRUE(verdict.refusal->message.starts_with(
+      "the object does not have the CPUs, memory and devices of pod default/hidden, which starts"))
+      << verdict.refusal->message;
+  EXPECT_TRUE(verdict.refusal->message.ends_with(
+      "depends on how many devices they are; ask again when a newer object has that pod"))
+      << verdict.refusal->message;
+  EXPECT_EQ(verdict.cause,
+            "Undecided: the object does not have what a pod that starts is assigned, and whether "
+            "this pod fits depends on it; ask again when a newer object has that pod");
+  EXPECT_EQ(node->Ask(PodOf("q", "500m", "0")).outcome, Outcome::kFits);
+  hidden.annotated.reset();
+  const Result<PlannedNode> known = FromObjects(described, {hidden});
+  ASSERT_TRUE(known.ok()) << known.error().Text();
+  EXPECT_EQ(known->Ask(PodOf("q", "500m", "1")).outcome, Outcome::kFits);
+}
+
+// Burstable pods have no place, whichever of spec and annotation the node follows.
+TEST(PodReadings, TheOrderOfPodsMattersOnlyIfOneOfTheirReadingsUsesNumaNodes) {
+  const auto starting = [](const std::string& name, const std::string& resource) {
+    PlannedPod pod = PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
+                                 R"("},"spec":{"containers":[{"name":"app","image":"i",)"
+                                 R"("resources":{"requests":{"cpu":"100m"}}}]}})");
+    pod.annotated = {pod.pod.containers};
+    Resources& resources = pod.annotated->containers[0].resources;
+    resources.requests[resource] = Quantity(1);
+    if (resource != "cpu") resources.limits[resource] = Quantity(1);
+    return pod;
+  };
+  const auto outcome = [&](const std::string& of_first) {
+    PlannedPod second = starting("b", "cpu");
+    second.annotated->containers[0].resources.requests["cpu"] = Quantity(2);
+    if (of_first != "cpu")
+      second.annotated->containers[0].resources.limits["a.com/gpu"] = Quantity(2);
+    const Result<PlannedNode> node = FromObjects(NodeWith(1), {starting("a", of_first), second});
+    EXPECT_TRUE(node.ok()) << node.error().Text();
+    return node->Ask(PodOf("q", "2", "0")).outcome;
+  };
+  EXPECT_EQ(outcome("cpu"), Outcome::kFits);
+  EXPECT_EQ(outcome("a.com/gpu"), Outcome::kUndecided);
+}
+
+}  // namespace
+}  // namespace alignd::placement
