@@ -142,6 +142,22 @@ TEST(PodReadings, OfAPodThatIsDecidedInPartsLeaveOpenWhatDependsOnIt) {
   EXPECT_EQ(starting->Ask(PodOf("shared", "500m", "0")).outcome, Outcome::kFits);
 }
 
+// Where NUMA nodes do not matter, what is free beside all that the pod requests is free in any
+// case.
+TEST(PodReadings, OfAPodThatIsDecidedInPartsCountAllThatItRequestsAsTaken) {
+  FleetNode described = NodeWith(1);
+  described.config =
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","memoryManagerPolicy":)"
+      R"("None","topologyManagerPolicy":"best-effort"})";
+  const std::string app = R"(\"app\":{\"limits\":{\"cpu\":2,\"memory\":\"1Gi\",\"a.com/gpu\":1}})";
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Place(PodOfTwo("{" + app + "}")).outcome, Outcome::kUndecided);
+  EXPECT_FALSE(node->has_undecided());
+  EXPECT_EQ(node->Ask(PodOf("q", "3", "0")).outcome, Outcome::kFits);  // of 7
+  EXPECT_EQ(node->Ask(PodOf("q", "4", "0")).outcome, Outcome::kUndecided);
+}
+
 // Without state files, it is not known which of both the node has followed.
 TEST(PodReadings, OfAPodThatRunsLeaveOpenWhatDependsOnIt) {
   FleetNode described = NodeWith(1);
