@@ -145,17 +145,18 @@ TEST(PodReadings, OfAPodThatIsDecidedInPartsLeaveOpenWhatDependsOnIt) {
 // Where NUMA nodes do not matter, what is free beside all that the pod requests is free in any
 // case.
 TEST(PodReadings, OfAPodThatIsDecidedInPartsCountAllThatItRequestsAsTaken) {
-  FleetNode described = NodeWith(1);
+  FleetNode described = NodeWith(0);
   described.config =
       R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","memoryManagerPolicy":)"
       R"("None","topologyManagerPolicy":"best-effort"})";
-  const std::string app = R"(\"app\":{\"limits\":{\"cpu\":2,\"memory\":\"1Gi\",\"a.com/gpu\":1}})";
   Result<PlannedNode> node = MakePlannedNode(described);
   ASSERT_TRUE(node.ok()) << node.error().Text();
-  EXPECT_EQ(node->Place(PodOfTwo("{" + app + "}")).outcome, Outcome::kUndecided);
+  const std::string app = R"({\"app\":{\"limits\":{\"cpu\":3,\"memory\":\"1Gi\"}}})";
+  EXPECT_EQ(node->Place(PodOfTwo(app)).outcome, Outcome::kUndecided);
   EXPECT_FALSE(node->has_undecided());
-  EXPECT_EQ(node->Ask(PodOf("q", "3", "0")).outcome, Outcome::kFits);  // of 7
-  EXPECT_EQ(node->Ask(PodOf("q", "4", "0")).outcome, Outcome::kUndecided);
+  // Of seven CPUs, four are taken by the spec, five by the annotation.
+  EXPECT_EQ(node->Ask(PodOf("q", "2", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("q", "3", "0")).outcome, Outcome::kUndecided);
 }
 
 // Without state files, it is not known which of both the node has followed.
