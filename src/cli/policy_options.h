@@ -16,7 +16,7 @@ inline constexpr char kFlagsNeedConfig[] =
     "they replace fields of a KubeletConfiguration, and none is given; they do not change what "
     "alignd has written into NodeResourceTopology objects";
 
-// Adds --pod-policies, --shared-pool-handlers and --not-devices. `flags` outlives `command`.
+// Adds the options of kFlagsOfNodes. `flags` outlives `command`.
 void AddPolicyOptions(CLI::App& command, placement::PolicyFlags& flags);
 
 }  // namespace alignd::cli

@@ -68,7 +68,7 @@ class GuessedPlaces {
     bool is_split = false;    // it can be on several NUMA nodes
     bool is_unclear = false;  // how much it has depends on where it is
     bool is_bounded = true;   // it has at most `amounts`
-    bool is_at_most = false;  // and the state has nothing of it
+    bool is_at_most = false;  // and nothing of it is in the state that has all these pods
 
     friend bool operator==(const Item&, const Item&) = default;
   };
@@ -83,6 +83,8 @@ class GuessedPlaces {
                                   const admission::NodeState& state) const;
   void AddUnclear(const std::set<std::string>& resources);
   NumaAmounts PartOf(const admission::Node& node, const Pod& pod, const Container& container) const;
+  // What the pod is assigned as a whole, for its containers to have parts of.
+  static NumaAmounts WholeOf(const admission::Node& node, const Pod& pod);
   std::vector<NumaAmounts> PartsOf(const admission::Node& node, const Pod& pod) const;
   std::vector<Item> ItemsWith(const std::vector<NumaAmounts>& parts) const;
   // For WhyOpen: NUMA nodes, unless the devices are on none. `items`: those with some of `wanted`.

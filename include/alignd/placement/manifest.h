@@ -66,12 +66,13 @@ struct PlannedPod {
   // What an annotation states about its resources and its spec does not. A node that does not ask
   // the kubelet's Pods API follows the annotation, or refuses the pod. Empty: both agree.
   std::string annotation_conflict = {};
-  // The pod as that annotation has it; nullopt: as the spec has it.
+  // The pod as that annotation has it; nullopt: as the spec has it. Without a conflict, the order
+  // of the containers is another one, or the annotation does not name all of them.
   std::optional<AnnotatedPod> annotated = {};
   // The devices by container that its annotation has, where these are more than its spec has: a
   // pod that runs on a node that follows the annotation has these.
   std::map<std::string, ResourceList> annotated_devices = {};
-  // The same for a node that ignores extended resources in annotations
+  // `annotation_conflict` and `annotated` for a node that ignores extended resources in annotations
   // (KubeletConfig::annotated_extended_resources); nullopt: it has the pod as the spec has it.
   // Without a text, both agree but for the devices, which such a node does not give the pod if it
   // does not ask the kubelet's Pods API.

@@ -211,13 +211,18 @@ class PlannedNode {
   std::vector<std::pair<std::string, std::string>> undecided_;
   BlurredResources blurred_;  // with NodeInput::object_view
   GuessedPlaces guessed_;
-  std::string in_parts_;  // the name of the first of these pods, if it was planned
-  // The node after the same pods, with other readings of those whose annotation contradicts their
+  // The name of the first of these pods, if it was planned: its containers are decided about one by
+  // one, or there are too many ways in which the node can take such pods.
+  std::string in_parts_;
+  std::string by_many_;
+  // The node after the same pods, with other readings of those whose annotation differs from their
   // spec: as the annotation has them, or refused. This one takes each as its spec has it. None of
   // them has others, and no two are alike.
   std::vector<PlannedNode> others_;
-  std::string contradicted_;    // the name of the first such pod
-  bool is_by_devices_ = false;  // its annotation contradicts its spec on this node alone
+  // The names of these pods: whose annotation contradicts their spec, and whose annotation differs
+  // in the order of containers, in those that it names, or in devices that the node ignores.
+  std::vector<std::string> contradicted_;
+  std::vector<std::string> otherwise_;
   std::vector<std::string> notes_;
 };
 

@@ -84,8 +84,18 @@ std::optional<std::string> FirstUnnamedDevice(const std::vector<Container>& anno
   return std::nullopt;
 }
 
-// Koordinator's webhook writes some extended resources only. A node adds them to what it knows.
+// Koordinator's webhook writes some extended resources only. A node adds them to what it knows. Of
+// a BestEffort pod, it takes them for all that the pod requests, and each container for an app.
 std::optional<std::string> FirstOther(const std::vector<Container>& annotated, const Pod& pod) {
+  if (QosOf(pod) == QosClass::kBestEffort) {
+    for (const Container& stated : annotated) {
+      const auto own = std::ranges::find(pod.containers, stated.name, &Container::name);
+      if (own == pod.containers.end() || own->kind == ContainerKind::kApp) continue;
+      return "does not say that " + own->name + " is an init container";
+    }
+    auto found = FirstDifference(annotated, pod, false, true);
+    return found ? found : FirstUnnamedDevice(annotated, pod);
+  }
   Pod named = pod;
   for (Container& container : named.containers) {
     const auto stated = std::ranges::find(annotated, container.name, &Container::name);
@@ -97,6 +107,30 @@ std::optional<std::string> FirstOther(const std::vector<Container>& annotated, c
     keep(container.resources.limits, stated->resources.limits);
   }
   return FirstDifference(annotated, named, false, true);
+}
+
+// A container that is not named is estimated when it is created, and counts beside all others: as
+// if it were an app, and with what the pod as a whole requests. A node refuses it if that is too
+// much.
+std::optional<std::string> FirstToBeNamed(const std::vector<Container>& annotated, const Pod& pod) {
+  for (const Container& own : pod.containers) {
+    if (std::ranges::find(annotated, own.name, &Container::name) != annotated.end()) continue;
+    if (pod.pod_level) {
+      return "does not name container " + own.name + " of a pod with pod-level resources";
+    }
+    if (own.kind != ContainerKind::kApp) return "does not name init container " + own.name;
+  }
+  return std::nullopt;
+}
+
+// A node concludes from sizes which init containers of intel.com/resources are sidecars. It refuses
+// the pod if several may be some. Source: FindSidecars.
+std::optional<std::string> UnclearRole(std::string_view key, const Pod& pod) {
+  const auto apps = std::ranges::count(pod.containers, ContainerKind::kApp, &Container::kind);
+  if (key != kIntelResourcesAnnotation || std::ssize(pod.containers) - apps < 2)
+    return std::nullopt;
+  return "does not say which init containers are sidecars, as " +
+         std::string(kResourcesAnnotation) + " does";
 }
 
 std::optional<std::string> OtherClass(const std::vector<Container>& annotated,
@@ -159,6 +193,8 @@ Result<std::optional<std::string>> Compare(std::string_view key, const std::stri
   auto found = FirstDifference(whole.value_or(Resources{}), pod.pod_level.value_or(Resources{}),
                                "spec.", false);
   if (!found) found = FirstUnnamedDevice(*read, pod);
+  if (!found) found = FirstToBeNamed(*read, pod);
+  if (!found) found = UnclearRole(key, pod);
   return found ? found : OtherClass(*read, whole, pod);
 }
 
@@ -173,7 +209,8 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
   };
   if (key == kKoordinatorAnnotation) {
     // A node knows all containers of a BestEffort pod: those that are not named request nothing.
-    annotated = {pod.containers, pod.pod_level, QosOf(pod) != QosClass::kBestEffort};
+    const bool is_whole = QosOf(pod) == QosClass::kBestEffort;
+    annotated = {pod.containers, pod.pod_level, !is_whole};
     RemoveDevices(annotated.containers);
     for (Container& container : annotated.containers) {
       const auto stated = named(container);
@@ -182,6 +219,7 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
       container.resources.requests.insert(devices.requests.begin(), devices.requests.end());
       container.resources.limits.insert(devices.limits.begin(), devices.limits.end());
     }
+    if (is_whole) std::ranges::stable_sort(annotated.containers, {}, named);
     return annotated;
   }
   annotated.containers = *read;
@@ -231,6 +269,15 @@ bool HasDevices(const Pod& pod) {
   });
 }
 
+// Whether a node that follows the annotation decides about the same containers in the same order.
+// Koordinator's annotation alone says nothing about CPUs and memory: such a node decides about each
+// container when it is created, as without the annotation.
+bool IsDecidedAlike(std::string_view key, const AnnotatedPod& annotated, const Pod& pod) {
+  if (key == kKoordinatorAnnotation && annotated.is_partial) return true;
+  return !annotated.is_partial && std::ranges::equal(annotated.containers, pod.containers, {},
+                                                     &Container::name, &Container::name);
+}
+
 // Whether the annotation agrees with what CRI shows of the container. CRI shows no request of
 // memory.
 bool HasSizesOf(const Container& annotated, const Container& own) {
@@ -267,8 +314,9 @@ std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metad
   if (!stated) return std::nullopt;
   const auto& [key, text] = *stated;
   std::string conflict = DescribeConflict(key, text, pod, Devices::kFollowed);
-  if (conflict.empty()) return std::nullopt;
-  return AnnotationConflict{std::move(conflict), AsAnnotated(key, text, pod)};
+  AnnotatedPod annotated = AsAnnotated(key, text, pod);
+  if (conflict.empty() && IsDecidedAlike(key, annotated, pod)) return std::nullopt;
+  return AnnotationConflict{std::move(conflict), std::move(annotated)};
 }
 
 std::optional<AnnotationConflict> FindConflictWithoutDevices(const json::View& metadata,
@@ -278,8 +326,10 @@ std::optional<AnnotationConflict> FindConflictWithoutDevices(const json::View& m
   const auto& [key, text] = *stated;
   if (key == kKoordinatorAnnotation) return std::nullopt;  // it has nothing else
   std::string conflict = DescribeConflict(key, text, pod, Devices::kIgnored);
-  if (conflict.empty() && !HasDevices(pod)) return std::nullopt;
   AnnotatedPod annotated = AsAnnotated(key, text, pod);
+  if (conflict.empty() && !HasDevices(pod) && IsDecidedAlike(key, annotated, pod)) {
+    return std::nullopt;
+  }
   RemoveDevices(annotated.containers);
   return AnnotationConflict{std::move(conflict), std::move(annotated)};
 }

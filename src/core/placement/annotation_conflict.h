@@ -6,15 +6,19 @@
 #include <optional>
 #include <string>
 
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
 #include "alignd/placement/manifest.h"
 #include "alignd/pod/pod.h"
 #include "core/json/json_view.h"
 
 namespace alignd::placement {
 
-// nullopt: there is none. `metadata`: of the object or the pod template. `pod`: as its spec states
-// it. Of a container that is not named, a node estimates the resources.
-// Source: AnnotationSource, which a node asks where the kubelet has no Pods API.
+// nullopt: there is none, and a node that follows the annotation decides as one that follows the
+// spec. Without a text, it decides in another order, or about some containers later. `metadata`: of
+// the object or the pod template. `pod`: as its spec states it. Of a container that is not named, a
+// node estimates the resources. Source: AnnotationSource, which a node asks where the kubelet has
+// no Pods API.
 std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metadata,
                                                          const Pod& pod);
 
@@ -30,6 +34,11 @@ std::optional<PlannedPod> ByAnnotation(const PlannedPod& pod);
 // of the spec, and its QoS class: it has refused all else.
 // Source: AnnotationSource::Know and Contradicted.
 std::optional<PlannedPod> ByAnnotationWhileItRuns(const PlannedPod& pod);
+
+// Whether a node that follows the annotation decides about the containers of the pod one by one,
+// because it does not name all of them, and can decide otherwise than about the whole pod.
+bool IsDecidedInParts(const admission::Node& node, const admission::NodeState& state,
+                      const PlannedPod& pod);
 
 // Whether a node can refuse the pod for its annotation.
 bool MayBeRefused(const PlannedPod& pod);

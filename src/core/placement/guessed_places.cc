@@ -61,12 +61,26 @@ NumaAmounts GuessedPlaces::PartOf(const Node& node, const Pod& pod,
   return part;
 }
 
+NumaAmounts GuessedPlaces::WholeOf(const Node& node, const Pod& pod) {
+  NumaAmounts whole;
+  if (pod.pod_level_managers != PodLevelManagers::kPod) return whole;
+  if (const int64_t cpus = node.cpu ? PodCpuBudget(pod) : 0; cpus > 0) whole[kCpuName] = cpus;
+  if (!node.memory || !pod.pod_level) return whole;
+  for (const auto& [name, amount] : pod.pod_level->requests) {
+    if (IsMemoryType(name) && amount.Sign() > 0) whole[name] = amount.Value();
+  }
+  return whole;
+}
+
 std::vector<NumaAmounts> GuessedPlaces::PartsOf(const Node& node, const Pod& pod) const {
   std::vector<NumaAmounts> parts;
+  const NumaAmounts whole = WholeOf(node, pod);
   for (const Container& container : pod.containers) {
     NumaAmounts part = PartOf(node, pod, container);
+    std::erase_if(part, [&whole](const auto& one) { return whole.contains(one.first); });
     if (!part.empty()) parts.push_back(std::move(part));
   }
+  if (!whole.empty()) parts.push_back(whole);
   return parts;
 }
 

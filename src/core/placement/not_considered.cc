@@ -3,6 +3,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/admission/pod_level.h"
 #include "alignd/placement/planned_node.h"
 #include "core/admission/own_status.h"
 #include "core/placement/annotation_conflict.h"
@@ -45,16 +46,20 @@ bool DependsOnSource(const admission::Node& node, const admission::NodeState& st
 
 }  // namespace
 
-PlannedNode::Decided PlannedNode::DecidedByAnnotation(const PlannedPod& pod) const {
-  if (!pod.annotated || !pod.annotated->is_partial) return Decided::kWhole;
+bool IsDecidedInParts(const admission::Node& node, const admission::NodeState& state,
+                      const PlannedPod& pod) {
+  if (!pod.annotated || !pod.annotated->is_partial) return false;
   const std::optional<PlannedPod> by_annotation = ByAnnotation(pod);
-  if (!by_annotation) return Decided::kWhole;
-  const Pod managed = Managed(*by_annotation);
+  if (!by_annotation) return false;
+  const Pod managed = admission::OnThisNode(node, PodOn(node.config, *by_annotation));
   const auto needing = std::ranges::count_if(managed.containers, [&](const Container& one) {
-    return admission::RequestsAssignment(node(), state(), managed, one);
+    return admission::RequestsAssignment(node, state, managed, one);
   });
-  return needing > 1 || DependsOnSource(node(), state(), managed) ? Decided::kInParts
-                                                                  : Decided::kWhole;
+  return needing > 1 || DependsOnSource(node, state, managed);
+}
+
+PlannedNode::Decided PlannedNode::DecidedByAnnotation(const PlannedPod& pod) const {
+  return IsDecidedInParts(node(), state(), pod) ? Decided::kInParts : Decided::kWhole;
 }
 
 std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const {

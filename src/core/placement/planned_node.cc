@@ -206,6 +206,19 @@ void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
         "containers in that annotation");
     return;
   }
+  if (guessed_.first() == by_many_) {
+    verdict = Ended(
+        Outcome::kUndecided, Stage::kKubelet,
+        {"Undecided",
+         "it is not known how the node takes pod " + by_many_ +
+             ", whose annotation it follows in part or in another order than the spec, and whether "
+             "this pod fits depends on " +
+             why + "; remove that annotation with resources"},
+        "Undecided: it is not known how the node takes another pod, whose annotation it follows in "
+        "part or in another order than the spec, and whether this pod fits depends on it; remove "
+        "that annotation with resources");
+    return;
+  }
   const std::string depends = " and whether this pod fits depends on ";
   verdict = Ended(
       Outcome::kUndecided, Stage::kKubelet,

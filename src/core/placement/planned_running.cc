@@ -100,17 +100,26 @@ void PlannedNode::ForgetOwned(const Pod& pod) {
 
 void PlannedNode::RunUnclear(const PlannedPod& reading, const PlannedPod& pod) {
   ForgetOwned(pod.pod);
-  guessed_.AddAtMost(node(), Managed(reading), state());
-  const std::set<std::string> devices = UnlistedDevices(pod);
+  if (pod.is_resizing && !IsInState(pod)) {
+    guessed_.AddResized(node(), Managed(reading), state());
+  } else {
+    guessed_.AddAtMost(node(), Managed(reading), state());
+  }
+  const ResourceList counted = RequestsOfPod(pod.pod, pod.overhead);
+  std::set<std::string> devices = UnlistedDevices(pod);
+  devices.merge(UncountedDevices(reading, counted));
   if (!devices.empty()) guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
-  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+  Count(pod.pod, counted);
 }
 
 Result<Done> PlannedNode::AddRunning(const PlannedPod& planned, IfRefused if_refused) {
   const std::string name = "pod " + NameOf(planned.pod) + ", which runs: ";
   if (const Result<Done> checked = CheckRunning(planned, name); !checked.ok()) return checked;
   if (planned.is_pending && planned.node_name.empty()) return Done{};  // it is on no node
-  const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
+  std::optional<PlannedPod> here = AsAnnotatedHere(planned);
+  // A restart of alignd may have changed whether it ignores devices of annotations: what was
+  // assigned before stays assigned.
+  if (here && !planned.is_pending) here->annotated_devices = planned.annotated_devices;
   const PlannedPod& pod = here ? *here : planned;
   if (!pod.annotated && others_.empty()) return RunHere(pod, pod, if_refused);
   const std::optional<PlannedPod> by_annotation = ByAnnotationWhileItRuns(pod);
@@ -188,7 +197,8 @@ Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string&
   const admission::NodeState before = state();
   const Verdict verdict = AskKubelet(known);
   if (verdict.outcome == Outcome::kFits) {
-    if (!comes && guessed_.Add(node(), Managed(known), before, state()) &&
+    // What comes last is no guess, unless it follows from one.
+    if ((!comes || !guessed_.empty()) && guessed_.Add(node(), Managed(known), before, state()) &&
         std::ranges::find(notes_, kGuessNote) == notes_.end()) {
       notes_.emplace_back(kGuessNote);
     }

@@ -15,8 +15,15 @@
 namespace alignd::placement {
 namespace {
 
-// All readings of two such pods.
+// As many as two pods have that can be refused, or three that cannot.
 constexpr size_t kMaxReadings = 9;
+
+// "pod default/a (and default/b; default/c)".
+std::string Named(const std::vector<std::string>& names) {
+  std::string text = "pod " + names.front();
+  if (names.size() > 1) text += " (and " + Joined({names.begin() + 1, names.end()}) + ")";
+  return text;
+}
 
 Verdict Undecided(Stage stage, std::string why, std::string cause) {
   return {Outcome::kUndecided, stage, Refusal{"Undecided", std::move(why)}, std::nullopt,
@@ -35,20 +42,44 @@ Verdict UndecidedByReading(const PlannedPod& pod) {
   return Undecided(Stage::kScheduler, Joined(reasons), Joined(reasons));
 }
 
-constexpr char kWithoutDevices[] =
-    "alignd of the node ignores the extended resources of annotations (annotatedExtendedResources "
-    "is false). It takes this pod with its devices only if it asks the kubelet's Pods API, and "
-    "whether the pod fits depends on it; remove the annotation with resources";
+// What the answer about a pod depends on whose annotation does not contradict its spec.
+std::string WhyOpen(const admission::Node& node, bool is_whole) {
+  if (!node.config.annotated_extended_resources) {
+    const std::string ignores =
+        "alignd of the node ignores the extended resources of annotations "
+        "(annotatedExtendedResources is false). ";
+    if (is_whole) {
+      return ignores +
+             "It takes this pod with its devices only if it asks the kubelet's Pods API, and "
+             "whether the pod fits depends on it; remove the annotation with resources";
+    }
+    return ignores +
+           "If it does not ask the kubelet's Pods API, it decides about the containers of this pod "
+           "one by one, as the annotation does not name all of them; remove the annotation with "
+           "resources, or name all containers in it";
+  }
+  if (is_whole) {
+    return "the annotation with resources has the containers in another order than the spec, a "
+           "node "
+           "that does not ask the kubelet's Pods API decides in that order, and whether the pod "
+           "fits "
+           "depends on it; list the containers as the spec does, or remove the annotation";
+  }
+  return "the annotation with resources does not name all containers, and a node that does not ask "
+         "the kubelet's Pods API decides about the others when they are created; name all "
+         "containers in the annotation, or remove it";
+}
 
 // Of a pod that the node takes as its spec has it or as its annotation has it, and that it does not
 // refuse for the annotation.
-Verdict Agreed(Verdict by_spec, Verdict by_annotation, bool is_whole) {
+Verdict Agreed(const admission::Node& node, Verdict by_spec, Verdict by_annotation, bool is_whole) {
   const bool is_same =
       is_whole ? by_annotation.outcome == by_spec.outcome
                : by_spec.outcome == Outcome::kRefused && !MayFit(by_annotation, is_whole);
   if (by_spec.outcome == Outcome::kUndecided || is_same) return by_spec;
   if (by_annotation.outcome == Outcome::kUndecided) return by_annotation;
-  return Undecided(Stage::kKubelet, kWithoutDevices, kWithoutDevices);
+  const std::string why = WhyOpen(node, is_whole);
+  return Undecided(Stage::kKubelet, why, why);
 }
 
 // The stored affinities matter to their own pods alone.
@@ -65,19 +96,32 @@ void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
     verdict = std::move(other);
     return;
   }
-  const std::string depends = "whether this pod fits depends on how the node takes ";
-  const std::string how = is_by_devices_
-                              ? ", of whose annotation it ignores the extended resources: with "
-                                "devices or without; remove the annotation"
-                              : ", whose annotation contradicts its spec: as one of both has it, "
-                                "or not at all; make both equal, or remove the annotation";
-  const std::string cause = is_by_devices_
-                                ? ", of whose annotation it ignores the extended resources; remove "
-                                  "the annotation"
-                                : ", whose annotation contradicts its spec; make both equal, or "
-                                  "remove the annotation";
-  verdict = Undecided(Stage::kKubelet, depends + "pod " + contradicted_ + how,
-                      depends + "another pod" + cause);
+  constexpr char kDepends[] = "whether this pod fits depends on ";
+  const bool ignores = !node().config.annotated_extended_resources;
+  std::vector<std::string> ways;
+  if (!contradicted_.empty()) {
+    ways.push_back(Named(contradicted_) +
+                   ", whose annotation contradicts its spec: as one of both has it, or not at all");
+  }
+  if (!otherwise_.empty()) {
+    ways.push_back(Named(otherwise_) +
+                   (ignores ? ", of whose annotation it ignores the extended resources: with "
+                              "devices or without"
+                            : ", whose annotation does not name all containers in the order of the "
+                              "spec: in which order, and when"));
+  }
+  std::string cause = "how the node takes another pod, ";
+  if (!contradicted_.empty()) {
+    cause += "whose annotation contradicts its spec";
+  } else {
+    cause += ignores ? "of whose annotation it ignores the extended resources"
+                     : "whose annotation does not name all containers in the order of the spec";
+  }
+  const std::string remedy = contradicted_.empty()
+                                 ? "; remove the annotation"
+                                 : "; make annotation and spec equal, or remove the annotation";
+  verdict = Undecided(Stage::kKubelet, kDepends + ("how the node takes " + Joined(ways)) + remedy,
+                      kDepends + cause + remedy);
 }
 
 bool PlannedNode::IsAlike(const PlannedNode& other) const {
@@ -101,8 +145,8 @@ std::string UndecidedByAnnotation(const admission::Node& node, const admission::
     return admission::Admit(node, state, PodOn(node.config, reading), prefer_none).admitted();
   };
   // In parts, a node may admit what it refuses as a whole.
-  const bool is_same = !pod.annotated->is_partial && fits(pod) == fits(*by_annotation);
-  return is_same ? "" : kWithoutDevices;
+  if (IsDecidedInParts(node, state, pod)) return WhyOpen(node, /*is_whole=*/false);
+  return fits(pod) == fits(*by_annotation) ? "" : WhyOpen(node, /*is_whole=*/true);
 }
 
 std::optional<PlannedPod> PlannedNode::AsAnnotatedHere(const PlannedPod& pod) const {
@@ -153,7 +197,8 @@ Verdict PlannedNode::AskAnnotated(const PlannedPod& pod, bool may_refuse) const 
     if (!by_annotation) return verdict;
     Verdict annotated = node.AskHere(*by_annotation, requests);
     is_open = is_open || MayFit(annotated, is_whole);
-    return may_refuse ? verdict : Agreed(std::move(verdict), std::move(annotated), is_whole);
+    return may_refuse ? verdict
+                      : Agreed(node.node(), std::move(verdict), std::move(annotated), is_whole);
   };
   Verdict verdict = ask(*this, std::move(by_spec));
   for (const PlannedNode& other : others_) {
@@ -185,14 +230,27 @@ Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
       }
       if (may_fit || (fits && !may_refuse)) more.push_back(std::move(follows));
     }
-    if (fits && may_refuse) more.push_back(std::move(before));
+    // Refused, or on another node, it is not here.
+    if (fits && verdict.outcome != Outcome::kFits) more.push_back(std::move(before));
   };
   place(*this);
   for (PlannedNode& other : others) place(other);
   if (!AddOthers(std::move(others), std::move(more), pod)) {
     // What is known holds without the pod alone.
     *this = std::move(without_pod);
-    SetUndecided(pod.pod);
+    if (verdict.outcome != Outcome::kFits) {
+      SetUndecided(pod.pod);
+      return verdict;
+    }
+    // It is on the node, as one of both has it.
+    const auto take = [&](PlannedNode& node) {
+      if (node.guessed_.empty()) node.by_many_ = NameOf(pod.pod);
+      node.ArriveHere(pod, requests, Decided::kInParts);
+      if (by_annotation)
+        node.guessed_.AddAtMost(node.node(), node.Managed(*by_annotation), node.state());
+    };
+    take(*this);
+    for (PlannedNode& other : others_) take(other);
   }
   return verdict;
 }
@@ -232,13 +290,18 @@ bool PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<Planned
     others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(before), others_.end());
     return false;
   }
-  if (others_.size() == before || !contradicted_.empty()) return true;
-  contradicted_ = NameOf(pod.pod);
-  is_by_devices_ = pod.annotation_conflict.empty();
+  if (others_.size() == before) return true;
+  const bool is_agreed = pod.annotation_conflict.empty();
+  std::vector<std::string>& names = is_agreed ? otherwise_ : contradicted_;
+  names.push_back(NameOf(pod.pod));
+  if (names.size() > 1) return true;
+  const char* const what =
+      !is_agreed ? " has an annotation that contradicts its spec: "
+      : node().config.annotated_extended_resources
+          ? " has an annotation that does not name all containers in the order of the spec: "
+          : " has an annotation of which the node ignores the extended resources: ";
   notes_.push_back(
-      "pod " + contradicted_ +
-      (is_by_devices_ ? " has an annotation of which the node ignores the extended resources: "
-                      : " has an annotation that contradicts its spec: ") +
+      Named(names) + what +
       "what pods after it are assigned, and what is free, is shown as it is if the node takes that "
       "pod as the spec has it");
   return true;

@@ -62,6 +62,58 @@ TEST(AnnotationConflict, NoneIfAContainerWithoutDevicesIsNotNamed) {
       "");
 }
 
+// A node would take an unnamed one for an app that requests as much as CRI shows.
+TEST(AnnotationConflict, IfANodeCannotEstimateAContainerThatIsNotNamed) {
+  const std::string app = std::string("{") + kAppEntry;
+  const std::string init =
+      R"("initContainers":[{"name":"init","image":"i","resources":{"limits":{"cpu":"1"}}}],)";
+  EXPECT_EQ(ConflictOf(kOwnAnnotation, app + R"(,"side":{"requests":{"cpu":"0.5"}}})", init),
+            "annotation alignd.io/resources does not name init container init");
+  const std::string whole =
+      R"("resources":{"requests":{"cpu":"4","memory":"2Gi"},"limits":{"cpu":"4","memory":"2Gi"}})";
+  EXPECT_EQ(ConflictOf(kOwnAnnotation, app + R"(,"spec.)" + whole.substr(1) + "}", whole + ","),
+            "annotation alignd.io/resources does not name container side of a pod with pod-level "
+            "resources");
+}
+
+TEST(AnnotationConflict, IfRolesOfInitContainersAreNotStated) {
+  const auto conflict = [](const std::string& annotation, bool has_two) {
+    const std::string limits = R"({"limits":{"cpu":"1"}})";
+    const auto init = [&](const std::string& name) {
+      return R"({"name":")" + name + R"(","image":"i","restartPolicy":"Always","resources":)" +
+             limits + "}";
+    };
+    const std::string roles =
+        std::string(R"("initContainers":[)") + init("s") + (has_two ? "," + init("t") : "") + "],";
+    std::string text = std::string("{") + kAppEntry + R"(,"side":{"requests":{"cpu":"0.5"}}})";
+    std::string inits = R"({"s":)" + limits + (has_two ? R"(,"t":)" + limits : "") + "}";
+    return ConflictOf(annotation,
+                      R"({"containers":)" + text + R"(,"initContainers":)" + inits + "}", roles);
+  };
+  EXPECT_EQ(conflict(kIntel, false), "");
+  EXPECT_EQ(conflict(kIntel, true),
+            "annotation intel.com/resources does not say which init containers are sidecars, as "
+            "alignd.io/resources does");
+}
+
+// Of a BestEffort pod, Koordinator's annotation is all that a node knows of its devices.
+TEST(AnnotationConflict, IfKoordinatorLeavesOutADeviceOfABestEffortPod) {
+  const auto conflict = [](const std::string& containers) {
+    const std::string gpu = R"({"limits":{"a.com/gpu":1}})";
+    const PlannedPod pod =
+        PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{")" +
+                    std::string(kKoordinator) + R"(":"{\"containers\":)" + containers +
+                    R"(}"}},"spec":{"containers":[{"name":"a","image":"i","resources":)" + gpu +
+                    R"(},{"name":"b","image":"i","resources":)" + gpu + "}]}}");
+    return pod.annotation_conflict.substr(0, pod.annotation_conflict.find("; a node"));
+  };
+  const std::string gpu = R"({\"limits\":{\"a.com/gpu\":1},\"requests\":{\"a.com/gpu\":1}})";
+  EXPECT_EQ(conflict(R"({\"a\":)" + gpu + R"(,\"b\":)" + gpu + "}"), "");
+  EXPECT_EQ(conflict(R"({\"a\":)" + gpu + "}"),
+            "annotation node.koordinator.sh/extended-resource-spec has 0 as b.requests.a.com/gpu, "
+            "the spec has 1");
+}
+
 TEST(AnnotationConflict, NamesBothSides) {
   struct Case {
     const char* annotation;

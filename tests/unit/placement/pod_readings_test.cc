@@ -142,6 +142,56 @@ TEST(PodReadings, OfAPodThatIsDecidedInPartsLeaveOpenWhatDependsOnIt) {
   EXPECT_EQ(starting->Ask(PodOf("shared", "500m", "0")).outcome, Outcome::kFits);
 }
 
+// On two NUMA nodes with 3 and 4 free CPUs, z has the 3 if it comes first. Otherwise, a and b leave
+// none of them to it.
+TEST(PodReadings, OfAnAnnotationThatAgreesAreInItsOrder) {
+  const auto pod = [](const std::string& name, const std::string& annotation) {
+    const auto resources = [](const char* cpus) {
+      return std::string(R"(,"image":"i","resources":{"limits":{"cpu":")") + cpus +
+             R"(","memory":"64Mi"}}})";
+    };
+    return PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
+                       R"(","annotations":{"alignd.io/resources":"{)" + annotation +
+                       R"(}"}},"spec":{"containers":[{"name":"z")" + resources("3") +
+                       R"(,{"name":"a")" + resources("2") + R"(,{"name":"b")" + resources("2") +
+                       "]}}");
+  };
+  const auto entry = [](const std::string& name, const std::string& cpus) {
+    return R"(\")" + name + R"(\":{\"limits\":{\"cpu\":)" + cpus + R"(,\"memory\":\"64Mi\"}})";
+  };
+  const std::string a_and_b = entry("a", "2") + "," + entry("b", "2");
+  Result<PlannedNode> node = MakePlannedNode(NodeWith(0));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  const PlannedPod same = pod("p", entry("z", "3") + "," + a_and_b);
+  EXPECT_EQ(same.annotated, std::nullopt);
+  EXPECT_EQ(node->Ask(same).outcome, Outcome::kFits);
+  const PlannedPod other = pod("p", a_and_b + "," + entry("z", "3"));
+  EXPECT_EQ(other.annotation_conflict, "");
+  const Verdict open = node->Ask(other);
+  ASSERT_EQ(open.outcome, Outcome::kUndecided);
+  EXPECT_EQ(open.refusal->message.find("the annotation with resources has the containers in "), 0U)
+      << open.refusal->message;
+  EXPECT_EQ(UndecidedByAnnotation(node->node(), node->state(), other), open.refusal->message);
+  // z comes last, too.
+  const Verdict partial = node->Ask(pod("p", a_and_b));
+  ASSERT_EQ(partial.outcome, Outcome::kUndecided);
+  EXPECT_EQ(partial.refusal->message.find("the annotation with resources does not name all"), 0U)
+      << partial.refusal->message;
+  // On a larger node it fits in both orders. The next pod can depend on where it is.
+  FleetNode described = NodeWith(0);
+  described.input.description.machine = MakeMachine("socket:2 numa:1 core:6");  // 5 and 6
+  Result<PlannedNode> larger = MakePlannedNode(described);
+  ASSERT_TRUE(larger.ok()) << larger.error().Text();
+  EXPECT_EQ(larger->Place(other).outcome, Outcome::kFits);
+  EXPECT_EQ(larger->Ask(PodOf("one", "1", "0")).outcome, Outcome::kFits);
+  // In the order of the spec, 4 CPUs of NUMA node 1 are free; in that of the annotation, 1 and 3.
+  const Verdict beside = larger->Ask(PodOf("q", "4", "0"));
+  ASSERT_EQ(beside.outcome, Outcome::kUndecided);
+  EXPECT_NE(beside.refusal->message.find("in which order, and when; remove the annotation"),
+            std::string::npos)
+      << beside.refusal->message;
+}
+
 // Where NUMA nodes do not matter, what is free beside all that the pod requests is free in any
 // case.
 TEST(PodReadings, OfAPodThatIsDecidedInPartsCountAllThatItRequestsAsTaken) {
@@ -192,6 +242,87 @@ TEST(PodReadings, OfAPodThatRunsLeaveOpenWhatDependsOnIt) {
   PlannedPod beside = PodOf("beside", "4", "0");
   EXPECT_EQ(MakePlannedNode(described)->Ask(beside).stage, Stage::kScheduler);
   EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("cpus", "3", "0")).outcome, Outcome::kFits);
+}
+
+// Its CPUs are in no container.
+TEST(PodReadings, LeaveOpenPodsWithCpusAsAWhole) {
+  FleetNode described = NodeWith(0);
+  described.config.insert(
+      1, R"("topologyManagerScope":"pod","featureGates":{"PodLevelResourceManagers":true},)");
+  const auto whole = [](const std::string& cpus) {
+    return PlannedFrom(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"whole"},"spec":{)"
+                       R"("resources":{"limits":{"cpu":")" +
+                       cpus + R"(","memory":"64Mi"}},"containers":[{"name":"app","image":"i"}]}})");
+  };
+  ASSERT_EQ(MakePlannedNode(described)->Ask(whole("4")).outcome, Outcome::kFits);
+  described.running = {PodOf("runs", "2", "0")};
+  EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("q", "4", "0")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(MakePlannedNode(described)->Ask(whole("4")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(MakePlannedNode(described)->Ask(whole("6")).stage, Stage::kScheduler);
+  // On one NUMA node, it matters how many the pod has that is decided in parts.
+  described.running.clear();
+  described.input.description.machine = MakeMachine("socket:1 numa:1 core:8");
+  described.input.description.devices.clear();
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  PlannedPod in_parts = PodOfTwo(R"({\"app\":{\"limits\":{\"cpu\":3,\"memory\":\"1Gi\"}}})");
+  EXPECT_EQ(node->Place(in_parts).outcome, Outcome::kUndecided);
+  EXPECT_FALSE(node->has_undecided());
+  EXPECT_EQ(node->Ask(whole("2")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(whole("3")).outcome, Outcome::kUndecided);
+}
+
+TEST(PodReadings, OfAPodThatIsResizedAreUnclear) {
+  FleetNode described = NodeWith(1);
+  described.input.description.devices["a.com/nic"].resize(16);
+  for (size_t i = 0; i < 16; ++i) {
+    described.input.description.devices["a.com/nic"][i].first = "nic-" + std::to_string(i);
+  }
+  // With more NICs by the spec than by the annotation.
+  const auto ambiguous = [](const std::string& name, const std::string& cpus) {
+    PlannedPod pod = PodOf(name, cpus, "0");
+    pod.annotated = {pod.pod.containers};
+    pod.pod.containers[0].resources.limits["a.com/nic"] = Quantity(2);
+    pod.annotated->containers[0].resources.limits["a.com/nic"] = Quantity(1);
+    return pod;
+  };
+  PlannedPod resized = ambiguous("resized", "2500m");  // and has two exclusive CPUs
+  resized.is_resizing = true;
+  for (const int others : {0, 4}) {
+    described.running.clear();
+    for (int i = 0; i < others; ++i) {
+      described.running.push_back(ambiguous("r" + std::to_string(i), "100m"));
+    }
+    described.running.push_back(resized);
+    const Result<PlannedNode> node = MakePlannedNode(described);
+    ASSERT_TRUE(node.ok()) << node.error().Text();
+    EXPECT_EQ(node->Ask(PodOf("q", "4", "0")).outcome, Outcome::kUndecided) << others;
+  }
+}
+
+// The node knows of no other containers when it decides about the first one.
+TEST(PodReadings, OfAPodThatRunsHaveTheContainersOfTheAnnotation) {
+  FleetNode described = NodeWith(0);
+  described.input.description.devices["a.com/nic"].resize(4);
+  for (size_t i = 0; i < 4; ++i) {
+    described.input.description.devices["a.com/nic"][i].first = "nic-" + std::to_string(i);
+  }
+  PlannedPod runs = PodOfTwo("{}");
+  runs.annotated = {runs.pod.containers};
+  runs.annotated->is_partial = true;  // `side` is not named
+  for (const char* const name : {"ghost", "other"}) {
+    Container ghost = runs.pod.containers[0];
+    ghost.name = name;
+    ghost.resources.limits["a.com/nic"] = ghost.resources.requests["a.com/nic"] = Quantity(1);
+    runs.annotated->containers.push_back(ghost);
+  }
+  described.running = {runs};
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  PlannedPod asked = PodOf("q", "500m", "0");
+  Resources& resources = asked.pod.containers[0].resources;
+  resources.limits["a.com/nic"] = resources.requests["a.com/nic"] = Quantity(4);
+  EXPECT_EQ(node->Ask(asked).outcome, Outcome::kUndecided);
 }
 
 TEST(PodReadings, OfAPodThatRunsHaveTheSizesOfTheSpec) {
@@ -261,10 +392,58 @@ TEST(PodReadings, OfANodeThatIgnoresDevicesOfAnnotations) {
   Result<PlannedNode> beside = MakePlannedNode(described);
   EXPECT_EQ(beside->Place(AnnotatedGpus("1", false)).outcome, Outcome::kFits);
   EXPECT_EQ(beside->Ask(PodOf("gpu", "1", "1")).outcome, Outcome::kFits);
-  described.running = {AnnotatedGpus("1", true)};
+  // One that runs may have got it before alignd was restarted.
+  PlannedPod runs = AnnotatedGpus("1", true);
+  described.running = {runs};
+  EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("gpu", "1", "1")).outcome, Outcome::kUndecided);
+  runs.is_pending = true;
+  described.running = {runs};
   EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("gpu", "1", "1")).outcome, Outcome::kFits);
+  described.running = {AnnotatedGpus("1", true)};
   described.config = follows;
   EXPECT_EQ(MakePlannedNode(described)->Ask(PodOf("gpu", "1", "1")).outcome, Outcome::kUndecided);
+}
+
+// A webhook can annotate all pods of a node. There are too many ways to take them, and each fits.
+TEST(PodReadings, OfManyPodsOfWhichTheNodeIgnoresDevicesLeaveOpenWhatDependsOnThem) {
+  FleetNode described = NodeWith(8);
+  described.input.description.machine = MakeMachine("socket:2 numa:1 core:16");
+  described.config.insert(1, R"("annotatedExtendedResources":false,)");
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(node->Place(Webhooked("w" + std::to_string(i), "2", "1")).outcome, Outcome::kFits)
+        << i;
+  }
+  EXPECT_FALSE(node->has_undecided());
+  EXPECT_EQ(node->Ask(PodOf("shared", "500m", "0")).outcome, Outcome::kFits);
+  EXPECT_EQ(node->Ask(PodOf("large", "32", "0")).outcome, Outcome::kRefused);
+  EXPECT_EQ(node->Ask(PodOf("many", "1", "11")).stage, Stage::kScheduler);  // 6 of 16 are counted
+  const Verdict open = node->Ask(PodOf("cpus", "16", "0"));
+  ASSERT_EQ(open.outcome, Outcome::kUndecided);
+  EXPECT_NE(open.refusal->message.find("remove"), std::string::npos) << open.refusal->message;
+}
+
+TEST(PodReadings, NameAllPodsOnWhichAnAnswerCanDepend) {
+  FleetNode described = NodeWith(1);
+  described.input.description.devices["a.com/gpu"].erase(
+      described.input.description.devices["a.com/gpu"].begin());  // on NUMA node 1
+  described.config.insert(1, R"("annotatedExtendedResources":false,)");
+  Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->Place(Webhooked("w", "1", "1")).outcome, Outcome::kFits);
+  PlannedPod contradicting = PodOf("c", "2", "0");
+  contradicting.without_devices =
+      AnnotationConflict{"x", {PodOf("c", "4", "0").pod.containers, std::nullopt, false}};
+  EXPECT_EQ(node->Place(contradicting).outcome, Outcome::kUndecided);
+  const Verdict open = node->Ask(PodOf("q", "3", "0"));
+  ASSERT_EQ(open.outcome, Outcome::kUndecided);
+  EXPECT_EQ(open.refusal->message,
+            "whether this pod fits depends on how the node takes pod default/c, whose annotation "
+            "contradicts its spec: as one of both has it, or not at all; pod default/w, of whose "
+            "annotation it ignores the extended resources: with devices or without; make "
+            "annotation and spec equal, or remove the annotation");
+  EXPECT_EQ(node->notes().size(), 2U);
 }
 
 // alignd writes it into the object of the node.

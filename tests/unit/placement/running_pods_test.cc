@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/placement/planned_node.h"
 #include "alignd/scenario/simulation.h"
 #include "core/machine_builder.h"
@@ -134,6 +135,24 @@ TEST(RunningPods, LeaveOpenOnlyWhatNoStateFileHas) {
   EXPECT_EQ(node.Ask(CpusOf("x", "18")).outcome, Outcome::kFits);
   EXPECT_EQ(node.Ask(CpusOf("x", "19")).outcome, Outcome::kRefused);
   EXPECT_EQ(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "1"}})).outcome, Outcome::kUndecided);
+}
+
+// A state file says that the pod that starts has nothing yet. It comes beside one that can be on
+// either NUMA node.
+TEST(RunningPods, ThatStartBesideAGuessAreGuesses) {
+  const NodeInput input = RunningInput("socket:2 numa:1 core:4", "nvidia.com/gpu=1@0");
+  const KubeletConfig config = RunningConfig(TopologyManagerPolicy::kSingleNumaNode);
+  const auto empty = scenario::Simulation::Start(input.description, config);
+  const NodeFiles files = {empty->CpuManagerState(), "", "",
+                           checkpoint::FormatSharesCheckpoint({})};
+  PlannedNode node = RunningNode(config, input, files);
+  ASSERT_TRUE(node.AddRunning(CpusOf("runs", "3")).ok());
+  PlannedPod starts = CpusOf("starts", "2");
+  starts.is_pending = true;
+  starts.node_name = "n";
+  ASSERT_TRUE(node.AddRunning(starts).ok());
+  EXPECT_EQ(node.Ask(CpusOf("q", "2")).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node.Ask(CpusOf("q", "1")).outcome, Outcome::kFits);
 }
 
 // A refusal releases what a pod with CPUs as a whole has.
