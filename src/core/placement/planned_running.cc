@@ -197,7 +197,7 @@ Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string&
   const admission::NodeState before = state();
   const Verdict verdict = AskKubelet(known);
   if (verdict.outcome == Outcome::kFits) {
-    // What comes last is no guess, unless it follows from one.
+    // One that comes last is no guess, unless it follows from one.
     if ((!comes || !guessed_.empty()) && guessed_.Add(node(), Managed(known), before, state()) &&
         std::ranges::find(notes_, kGuessNote) == notes_.end()) {
       notes_.emplace_back(kGuessNote);
