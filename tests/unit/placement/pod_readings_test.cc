@@ -287,6 +287,7 @@ TEST(PodReadings, OfAPodThatIsResizedAreUnclear) {
     return pod;
   };
   PlannedPod resized = ambiguous("resized", "2500m");  // and has two exclusive CPUs
+  resized.pod.containers[0].resources.limits["a.com/gpu"] = Quantity(1);
   resized.is_resizing = true;
   for (const int others : {0, 4}) {
     described.running.clear();
