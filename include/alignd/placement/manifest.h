@@ -35,9 +35,9 @@ struct AnnotatedPod {
   friend bool operator==(const AnnotatedPod&, const AnnotatedPod&) = default;
 };
 
-// An annotation with the resources of a pod that states something else than its spec.
+// An annotation with the resources of a pod by which a node decides otherwise than by its spec.
 struct AnnotationConflict {
-  std::string text;        // what differs, and what to do
+  std::string text;        // what differs, and what to do; empty: the resources are the same
   AnnotatedPod annotated;  // the pod for a node that follows the annotation
 
   friend bool operator==(const AnnotationConflict&, const AnnotationConflict&) = default;
@@ -75,7 +75,7 @@ struct PlannedPod {
   // `annotation_conflict` and `annotated` for a node that ignores extended resources in annotations
   // (KubeletConfig::annotated_extended_resources); nullopt: it has the pod as the spec has it.
   // Without a text, both agree but for the devices, which such a node does not give the pod if it
-  // does not ask the kubelet's Pods API.
+  // does not ask the kubelet's Pods API, or but for the order or number of containers.
   std::optional<AnnotationConflict> without_devices = {};
   // Fields that the scheduler or the kubelet looks at and that are not considered here:
   // "spec.affinity"; "RuntimeClass.scheduling" for that of its RuntimeClass.

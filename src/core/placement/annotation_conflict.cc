@@ -109,6 +109,10 @@ std::optional<std::string> FirstOther(const std::vector<Container>& annotated, c
   return FirstDifference(annotated, named, false, true);
 }
 
+bool HasSizes(const Container& one) {
+  return !one.resources.requests.empty() || !one.resources.limits.empty();
+}
+
 // A container that is not named is estimated when it is created, and counts beside all others: as
 // if it were an app, and with what the pod as a whole requests. A node refuses it if that is too
 // much.
@@ -118,7 +122,9 @@ std::optional<std::string> FirstToBeNamed(const std::vector<Container>& annotate
     if (pod.pod_level) {
       return "does not name container " + own.name + " of a pod with pod-level resources";
     }
-    if (own.kind != ContainerKind::kApp) return "does not name init container " + own.name;
+    if (own.kind != ContainerKind::kApp && HasSizes(own)) {
+      return "does not name init container " + own.name;
+    }
   }
   return std::nullopt;
 }
@@ -126,9 +132,12 @@ std::optional<std::string> FirstToBeNamed(const std::vector<Container>& annotate
 // A node concludes from sizes which init containers of intel.com/resources are sidecars. It refuses
 // the pod if several may be some. Source: FindSidecars.
 std::optional<std::string> UnclearRole(std::string_view key, const Pod& pod) {
-  const auto apps = std::ranges::count(pod.containers, ContainerKind::kApp, &Container::kind);
-  if (key != kIntelResourcesAnnotation || std::ssize(pod.containers) - apps < 2)
+  const auto may_count = [](const Container& one) {
+    return one.kind != ContainerKind::kApp && HasSizes(one);
+  };
+  if (key != kIntelResourcesAnnotation || std::ranges::count_if(pod.containers, may_count) < 2) {
     return std::nullopt;
+  }
   return "does not say which init containers are sidecars, as " +
          std::string(kResourcesAnnotation) + " does";
 }
@@ -278,34 +287,6 @@ bool IsDecidedAlike(std::string_view key, const AnnotatedPod& annotated, const P
                                                      &Container::name, &Container::name);
 }
 
-// Whether the annotation agrees with what CRI shows of the container. CRI shows no request of
-// memory.
-bool HasSizesOf(const Container& annotated, const Container& own) {
-  const auto same = [](const ResourceList& one, const ResourceList& other, const char* name) {
-    const Quantity* const a = Find(one, name);
-    const Quantity* const b = Find(other, name);
-    return (a == nullptr ? Quantity() : *a) == (b == nullptr ? Quantity() : *b);
-  };
-  const Resources& a = annotated.resources;
-  const Resources& b = own.resources;
-  return same(a.limits, b.limits, "cpu") && same(a.limits, b.limits, "memory") &&
-         same(a.requests, b.requests, "cpu");
-}
-
-// The container with the devices of the annotation, and all else from the spec.
-void TakeSizes(const Container& own, Container& annotated) {
-  Resources sizes = own.resources;
-  const auto take_devices = [](const ResourceList& from, ResourceList& to) {
-    std::erase_if(to, [](const auto& entry) { return IsExtendedResource(entry.first); });
-    for (const auto& [name, amount] : from) {
-      if (IsExtendedResource(name)) to[name] = amount;
-    }
-  };
-  take_devices(annotated.resources.requests, sizes.requests);
-  take_devices(annotated.resources.limits, sizes.limits);
-  annotated.resources = std::move(sizes);
-}
-
 }  // namespace
 
 std::optional<AnnotationConflict> FindAnnotationConflict(const json::View& metadata,
@@ -332,48 +313,6 @@ std::optional<AnnotationConflict> FindConflictWithoutDevices(const json::View& m
   }
   RemoveDevices(annotated.containers);
   return AnnotationConflict{std::move(conflict), std::move(annotated)};
-}
-
-std::optional<PlannedPod> ByAnnotation(const PlannedPod& pod) {
-  if (!pod.annotated || pod.annotated->containers.empty()) return std::nullopt;
-  PlannedPod reading = BySpec(pod);
-  reading.pod.containers = pod.annotated->containers;
-  reading.pod.pod_level = pod.annotated->pod_level;
-  reading.pod.stated_qos.reset();
-  return reading;
-}
-
-std::optional<PlannedPod> ByAnnotationWhileItRuns(const PlannedPod& pod) {
-  std::optional<PlannedPod> reading = ByAnnotation(pod);
-  if (!reading) return std::nullopt;
-  if (QosOf(reading->pod) != QosOf(pod.pod)) return std::nullopt;
-  for (Container& container : reading->pod.containers) {
-    const auto own = std::ranges::find(pod.pod.containers, container.name, &Container::name);
-    if (own == pod.pod.containers.end() || HasSizesOf(container, *own)) continue;
-    TakeSizes(*own, container);
-  }
-  return reading;
-}
-
-bool MayBeRefused(const PlannedPod& pod) {
-  return !pod.annotation_conflict.empty() || (pod.annotated && pod.annotated->containers.empty());
-}
-
-PlannedPod BySpec(PlannedPod pod) {
-  pod.annotation_conflict.clear();
-  pod.annotated.reset();
-  pod.annotated_devices.clear();
-  pod.without_devices.reset();
-  return pod;
-}
-
-PlannedPod WithoutAnnotatedDevices(PlannedPod pod) {
-  std::optional<AnnotationConflict> conflict = std::move(pod.without_devices);
-  pod = BySpec(std::move(pod));
-  if (!conflict) return pod;
-  pod.annotation_conflict = std::move(conflict->text);
-  pod.annotated = std::move(conflict->annotated);
-  return pod;
 }
 
 std::map<std::string, ResourceList> AnnotatedDevices(const json::View& metadata, const Pod& pod) {

@@ -63,12 +63,11 @@ NumaAmounts GuessedPlaces::PartOf(const Node& node, const Pod& pod,
 
 NumaAmounts GuessedPlaces::WholeOf(const Node& node, const Pod& pod) {
   NumaAmounts whole;
-  if (pod.pod_level_managers != PodLevelManagers::kPod) return whole;
   if (const int64_t cpus = node.cpu ? PodCpuBudget(pod) : 0; cpus > 0) whole[kCpuName] = cpus;
-  if (!node.memory || !pod.pod_level) return whole;
-  for (const auto& [name, amount] : pod.pod_level->requests) {
-    if (IsMemoryType(name) && amount.Sign() > 0) whole[name] = amount.Value();
-  }
+  if (!node.memory) return whole;
+  const Result<memorymanager::MemoryRequest> memory = memorymanager::PodMemoryBudget(pod);
+  if (!memory.ok()) return whole;  // the node refuses the pod for it
+  for (const auto& [type, bytes] : *memory) whole[type] = static_cast<int64_t>(bytes);
   return whole;
 }
 

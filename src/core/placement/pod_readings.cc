@@ -1,4 +1,4 @@
-// Pods whose annotation contradicts their spec. A node takes such a pod as the spec has it, or as
+// Pods whose annotation differs from their spec. A node takes such a pod as the spec has it, or as
 // the annotation has it, or refuses it. A node that ignores the devices of annotations takes a pod
 // with or without them. What later pods are answered is what holds in all cases.
 #include <algorithm>
@@ -246,8 +246,8 @@ Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
     const auto take = [&](PlannedNode& node) {
       if (node.guessed_.empty()) node.by_many_ = NameOf(pod.pod);
       node.ArriveHere(pod, requests, Decided::kInParts);
-      if (by_annotation)
-        node.guessed_.AddAtMost(node.node(), node.Managed(*by_annotation), node.state());
+      if (!by_annotation) return;
+      node.guessed_.AddAtMost(node.node(), node.Managed(*by_annotation), node.state());
     };
     take(*this);
     for (PlannedNode& other : others_) take(other);

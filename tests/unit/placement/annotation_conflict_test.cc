@@ -69,6 +69,8 @@ TEST(AnnotationConflict, IfANodeCannotEstimateAContainerThatIsNotNamed) {
       R"("initContainers":[{"name":"init","image":"i","resources":{"limits":{"cpu":"1"}}}],)";
   EXPECT_EQ(ConflictOf(kOwnAnnotation, app + R"(,"side":{"requests":{"cpu":"0.5"}}})", init),
             "annotation alignd.io/resources does not name init container init");
+  const std::string plain = R"("initContainers":[{"name":"init","image":"i"}],)";
+  EXPECT_EQ(ConflictOf(kOwnAnnotation, app + R"(,"side":{"requests":{"cpu":"0.5"}}})", plain), "");
   const std::string whole =
       R"("resources":{"requests":{"cpu":"4","memory":"2Gi"},"limits":{"cpu":"4","memory":"2Gi"}})";
   EXPECT_EQ(ConflictOf(kOwnAnnotation, app + R"(,"spec.)" + whole.substr(1) + "}", whole + ","),
