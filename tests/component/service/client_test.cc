@@ -95,11 +95,14 @@ TEST(ClientTimeout, ThePeerGetsWhatTheWaitForItHasLeft) {
   const std::string socket = (tree.root() / "peer.sock").string();
   ClientCall call({.timeout = std::chrono::seconds(20), .waits_for_peer = true});
   v1beta1::AllocateResponse response;
+  const auto client = *Client::Dial(socket);
+  std::promise<void> begins;
   std::future<grpc::Status> ended = std::async(std::launch::async, [&] {
-    return (*Client::Dial(socket))
-        ->CallAndWait(call, kMethod, v1beta1::AllocateRequest(), response);
+    begins.set_value();
+    return client->CallAndWait(call, kMethod, v1beta1::AllocateRequest(), response);
   });
-  ASSERT_EQ(ended.wait_for(std::chrono::milliseconds(400)), std::future_status::timeout);
+  begins.get_future().get();
+  ASSERT_EQ(ended.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
   std::chrono::system_clock::duration left{};
   const testing::RawServer server(
       socket, {{kMethod, [&](grpc::ServerContext& context, testing::RawStream& stream) {

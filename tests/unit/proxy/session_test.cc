@@ -47,6 +47,8 @@ class Arrivals final : public StreamEvents {
   size_t streams() const { return streams_; }
   size_t bytes() const { return bytes_; }
   const std::vector<size_t>& streams_after_rounds() const { return after_rounds_; }
+  // The round in which the last of it arrived has ended.
+  bool is_noted() const { return !notes_; }
 
  private:
   void NoteSoon() {
@@ -129,7 +131,7 @@ TEST_F(SessionReads, CallsThatArriveTogetherAreHandledInSeveralRounds) {
       client_->End(stream);
     }
   });
-  WaitFor([this] { return arrivals_.bytes() == kCalls * 20; });
+  WaitFor([this] { return arrivals_.bytes() == kCalls * 20 && arrivals_.is_noted(); });
   EXPECT_EQ(arrivals_.streams(), kCalls);
   ASSERT_GE(arrivals_.streams_after_rounds().size(), 2U);
   EXPECT_LT(arrivals_.streams_after_rounds().front(), kCalls / 2);
@@ -142,7 +144,7 @@ TEST_F(SessionReads, ALongMessageIsReadInFewRounds) {
     client_->Write(stream, std::string(kBytes, 'x'));
     client_->End(stream);
   });
-  WaitFor([this] { return arrivals_.bytes() == kBytes; });
+  WaitFor([this] { return arrivals_.bytes() == kBytes && arrivals_.is_noted(); });
   // Rounds of 512 bytes each would be 2048. How many there are depends on the socket's buffer.
   EXPECT_LT(arrivals_.streams_after_rounds().size(), 100U);
 }
