@@ -49,8 +49,10 @@ inline std::vector<FlagWords> AligndFlags(const daemon::Options& options) {
       {"--on-bad-state", rebuilds ? "rebuild" : "refuse"},
       {"--device-plugin-dir", options.device_plugin_dir},
       {"--pods-api-endpoint", options.pods_api_endpoint},
-      {"--annotated-extended-resources",
-       options.annotated_extended_resources.value_or(true) ? "true" : "false"},
+      options.annotated_extended_resources
+          ? FlagWords{"--annotated-extended-resources",
+                      *options.annotated_extended_resources ? "true" : "false"}
+          : FlagWords{},
       {"--not-devices", list(options.not_devices.value_or(std::set<std::string>()))},
       {"--shared-pool-handlers",
        list(options.shared_pool_handlers.value_or(DefaultSharedPoolHandlers()))},
