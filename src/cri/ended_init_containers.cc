@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/base/saturating_sum.h"
 #include "alignd/config/kubelet_config.h"
-#include "podsource/cri_sizes.h"
+#include "alignd/pod/cri_sizes.h"
 
 namespace alignd::cri {
 namespace {
@@ -33,7 +34,7 @@ struct Share {
 };
 
 Share operator+(const Share& a, const Share& b) {
-  return {podsource::SaturatingSum(a.cpus, b.cpus), podsource::SaturatingSum(a.memory, b.memory)};
+  return {SaturatingSum(a.cpus, b.cpus), SaturatingSum(a.memory, b.memory)};
 }
 
 struct Assigned {
@@ -58,7 +59,7 @@ Assigned AssignedTo(const Snapshot& snapshot, const ContainerKey& key) {
     std::map<std::string, int64_t> sizes;
     for (const memorymanager::Block& block : *blocks) {
       int64_t& size = sizes[block.type];
-      size = podsource::SaturatingSum(size, static_cast<int64_t>(std::min(block.size, kMaxSize)));
+      size = SaturatingSum(size, static_cast<int64_t>(std::min(block.size, kMaxSize)));
     }
     for (const auto& [type, bytes] : sizes) limits[type] = Quantity(bytes);
     assigned.share.memory = sizes["memory"];
@@ -102,7 +103,7 @@ Share ShareOf(const admission::Node& node, const Pod& pod, const Container& cont
   Share share;
   if (node.cpu) share.cpus = ExclusiveCpus(pod, container);
   if (admission::AssignsMemory(node, pod)) {
-    share.memory = podsource::Amount(container.resources.requests, "memory");
+    share.memory = Amount(container.resources.requests, "memory");
   }
   return share;
 }
@@ -119,8 +120,8 @@ Share Together(Share self, const Others& others, const std::vector<std::string>&
 bool IsShown(const LinuxContainerResources& pod) { return pod.cpu_shares() > 0; }
 
 bool Exceeds(const Share& share, const LinuxContainerResources& pod) {
-  const int64_t quota = podsource::MillisFromQuota(pod);
-  const int64_t millis = quota > 0 ? quota : podsource::MillisFromShares(pod.cpu_shares());
+  const int64_t quota = MillisFromQuota(pod.cpu_quota(), pod.cpu_period());
+  const int64_t millis = quota > 0 ? quota : MillisFromShares(pod.cpu_shares());
   const int64_t memory = pod.memory_limit_in_bytes();
   return share.cpus > millis / kMillisPerCpu || (memory > 0 && share.memory > memory);
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "alignd/pod/cri_sizes.h"
 #include "cri/injection.h"
-#include "podsource/cri_sizes.h"
 
 namespace alignd::cri {
 namespace {
@@ -34,12 +34,12 @@ std::optional<int64_t> RequestedMillis(LinuxContainerResources resources) {
   const int64_t shares = resources.cpu_shares();
   if (resources.cpu_quota() > 0) {
     if (resources.cpu_period() <= 0) resources.set_cpu_period(kDefaultPeriod);
-    const int64_t millis = podsource::MillisFromQuota(resources);
-    const bool agree = shares <= 0 || podsource::SharesFromMillis(millis) == shares;
-    return agree ? millis : podsource::MillisFromShares(shares);
+    const int64_t millis = MillisFromQuota(resources.cpu_quota(), resources.cpu_period());
+    const bool agree = shares <= 0 || SharesFromMillis(millis) == shares;
+    return agree ? millis : MillisFromShares(shares);
   }
   if (!SaysAllSizes(resources)) return std::nullopt;
-  return podsource::MillisFromShares(shares);
+  return MillisFromShares(shares);
 }
 
 std::optional<int64_t> RequestedMillisOf(const reconcile::ContainerSpec& spec) {
@@ -48,7 +48,7 @@ std::optional<int64_t> RequestedMillisOf(const reconcile::ContainerSpec& spec) {
   now.set_cpu_period(spec.cpu_period);
   now.set_cpu_shares(spec.cpu_shares);
   if (spec.cpu_quota > 0) return RequestedMillis(std::move(now));
-  if (spec.cpu_shares > 0) return podsource::MillisFromShares(spec.cpu_shares);
+  if (spec.cpu_shares > 0) return MillisFromShares(spec.cpu_shares);
   return std::nullopt;
 }
 
@@ -62,11 +62,11 @@ bool KeepsCount(const LinuxContainerResources& resources, int count) {
   const std::optional<int64_t> requested = RequestedMillis(resources);
   if (!requested || *requested == count * kMillisPerWholeCpu) return true;
   return resources.cpu_quota() <= 0 &&
-         resources.cpu_shares() == podsource::SharesFromMillis(count * kMillisPerWholeCpu);
+         resources.cpu_shares() == SharesFromMillis(count * kMillisPerWholeCpu);
 }
 
 bool SaysOnlyAtLeast(const LinuxContainerResources& resources) {
-  const int64_t most = podsource::SharesFromMillis(std::numeric_limits<int64_t>::max());
+  const int64_t most = SharesFromMillis(std::numeric_limits<int64_t>::max());
   return resources.cpu_quota() <= 0 && !resources.unified().contains("cpu.max") &&
          resources.cpu_shares() >= most;
 }

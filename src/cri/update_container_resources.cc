@@ -9,6 +9,7 @@
 
 #include "alignd/admission/own_policy.h"
 #include "alignd/config/kubelet_config.h"
+#include "alignd/pod/cri_sizes.h"
 #include "alignd/pod/pod.h"
 #include "allocation/memory_resize.h"
 #include "allocation/requested_resize.h"
@@ -21,7 +22,6 @@
 #include "cri/system_partition.h"
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
-#include "podsource/cri_sizes.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 
@@ -86,10 +86,9 @@ class UpdateContainerResources final : public WaitingCall {
     const admission::Assignment assignment = CurrentAssignment();
     const int64_t shares = request_.linux().cpu_shares();
     // Shares have a maximum, above which they say nothing.
-    if (assignment.share && shares > 0 &&
-        shares != podsource::SharesFromMillis(assignment.share->millis)) {
+    if (assignment.share && shares > 0 && shares != SharesFromMillis(assignment.share->millis)) {
       const std::optional<Refusal> refusal = allocation::RefuseOtherShare(
-          PodName(), key_.container, *assignment.share, podsource::MillisFromShares(shares));
+          PodName(), key_.container, *assignment.share, MillisFromShares(shares));
       if (refusal) return Refuse(*refusal, decide);
     }
     const CpuSet exclusive = assignment.exclusive;

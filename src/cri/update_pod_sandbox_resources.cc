@@ -11,6 +11,8 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/resize.h"
 #include "alignd/config/feature_gates.h"
+#include "alignd/pod/cri_agreement.h"
+#include "alignd/pod/cri_sizes.h"
 #include "alignd/pod/pod.h"
 #include "allocation/memory_resize.h"
 #include "allocation/requested_resize.h"
@@ -22,7 +24,6 @@
 #include "cri/requested_sizes.h"
 #include "cri/system_partition.h"
 #include "cri/waiting_call.h"
-#include "podsource/agreement.h"
 #include "podsource/cri_sizes.h"
 #include "podsource/resource_source.h"
 #include "rpc/grpc_status.h"
@@ -102,7 +103,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
   }
 
   void RefuseOtherMemory(Result<reconcile::ContainerSpec> spec, Decide decide) {
-    const int64_t asked = podsource::Amount(pod_.containers[compared_].resources.limits, "memory");
+    const int64_t asked = Amount(pod_.containers[compared_].resources.limits, "memory");
     if (!spec.ok() || spec->memory_limit != asked) return Refuse(other_memory_, decide);
     ++compared_;
     CompareMemory(decide);
@@ -209,8 +210,9 @@ class UpdatePodSandboxResources final : public WaitingCall {
 
   bool IsAllocated(const v1::LinuxContainerResources& sizes) const {
     const bool claims_add_sizes = DraNodeAllocatableResourcesOn(context_.node.config);
-    return podsource::RequireKubeletAllocated(pod_, sizes, "source").ok() &&
-           (claims_add_sizes || podsource::RequireNoMoreAllocated(pod_, sizes, "source").ok());
+    const CriSizes shown = podsource::SizesIn(sizes);
+    return RequireKubeletAllocated(pod_, shown, "source").ok() &&
+           (claims_add_sizes || RequireNoMoreAllocated(pod_, shown, "source").ok());
   }
 
   struct RefusedContainer {
@@ -256,9 +258,9 @@ class UpdatePodSandboxResources final : public WaitingCall {
     const int64_t shares = request_.resources().cpu_shares();
     constexpr int64_t kThousandths = 1000;
     if (whole != state.cpu.pods.end() && shares > 0 &&
-        shares != podsource::SharesFromMillis(whole->second.Count() * kThousandths)) {
-      return allocation::RefusedPodResize(
-          name, whole->second, allocation::CpusText(podsource::MillisFromShares(shares)));
+        shares != SharesFromMillis(whole->second.Count() * kThousandths)) {
+      return allocation::RefusedPodResize(name, whole->second,
+                                          allocation::CpusText(MillisFromShares(shares)));
     }
     const std::optional<uint64_t> assigned = allocation::AssignedMemory(state, pod_uid_);
     const int64_t memory = request_.resources().memory_limit_in_bytes();

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "alignd/pod/annotated_resources.h"
+#include "alignd/pod/cri_agreement.h"
+#include "alignd/pod/init_roles.h"
 #include "alignd/pod/resource_name.h"
 #include "cgroup/cgroup_path.h"
-#include "podsource/agreement.h"
 #include "podsource/cri_estimate.h"
 #include "podsource/cri_sizes.h"
-#include "podsource/init_roles.h"
 
 namespace alignd::podsource {
 namespace {
@@ -63,9 +63,9 @@ bool HasInitContainers(const Pod& pod) {
 
 // As the kubelet creates ephemeral containers (`kubectl debug`).
 bool IsUnsized(const runtime::v1::ContainerConfig& container) {
-  const runtime::v1::LinuxContainerResources& cri = container.linux().resources();
-  return MillisFromShares(cri.cpu_shares()) == 0 && cri.cpu_quota() <= 0 &&
-         cri.memory_limit_in_bytes() <= 0 && Hugepages(cri).empty();
+  const CriSizes cri = SizesIn(container.linux().resources());
+  return MillisFromShares(cri.cpu_shares) == 0 && cri.cpu_quota <= 0 && cri.memory_limit <= 0 &&
+         cri.hugepages.empty();
 }
 
 // A container that the annotation does not name is estimated, and adds to the annotated containers.
@@ -76,7 +76,7 @@ Result<Done> RequireUnnamedFits(const Pod& pod, const Question& question, const 
       EstimateContainer(*question.sandbox, *question.container, claims_add_sizes)
           .pod.containers.front());
   const Result<Done> fits =
-      RequireKubeletAllocated(together, question.sandbox->linux().resources(), author);
+      RequireKubeletAllocated(together, SizesIn(question.sandbox->linux().resources()), author);
   if (fits.ok()) return fits;
   Error error = fits.error();
   error.remedy = "name every container of the pod in the annotation";
@@ -86,10 +86,9 @@ Result<Done> RequireUnnamedFits(const Pod& pod, const Question& question, const 
 Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
                                     const Question& question, const std::string& author,
                                     bool claims_add_sizes) {
-  const runtime::v1::LinuxContainerResources& cri = question.container->linux().resources();
+  const CriSizes cri = SizesIn(question.container->linux().resources());
   // A client other than a kubelet may send no sizes and rely on the annotation.
-  const bool is_sized =
-      cri.cpu_shares() > 0 || cri.cpu_quota() != 0 || cri.memory_limit_in_bytes() > 0;
+  const bool is_sized = cri.cpu_shares > 0 || cri.cpu_quota != 0 || cri.memory_limit > 0;
   if (!pod.stated_qos && !is_sized) return Done{};
   // For other containers of such a pod, CRI shows sizes of the pod. They get nothing of their own.
   if (!IsEligible(pod, stated)) return Done{};
@@ -109,7 +108,7 @@ Result<Done> FindRoles(Pod& pod, const Question& question, const std::string& au
                      "before, so its sizes may be those of before a resize",
                  "use the annotation alignd.io/resources, which names the sidecars"};
   }
-  return FindSidecars(pod, question.sandbox->linux().resources(), author);
+  return FindSidecars(pod, SizesIn(question.sandbox->linux().resources()), author);
 }
 
 // The error of an annotation's text.
@@ -177,7 +176,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     const Result<Done> agrees = RequireQos(ask.pod, author);
     if (!agrees.ok()) return agrees.error();
     const Result<Done> allocated =
-        RequireKubeletAllocated(ask.pod, question.sandbox->linux().resources(), author);
+        RequireKubeletAllocated(ask.pod, SizesIn(question.sandbox->linux().resources()), author);
     if (!allocated.ok()) return Contradicted(ask, question, allocated.error());
     // Of one that the annotation does not name, CRI says everything.
     const Container* const stated = FindAsked(ask.pod, question);
@@ -241,7 +240,8 @@ Result<Done> AnnotationSource::RequireNoLargerContainer(const PodAsk& ask,
                                                         const Question& question) const {
   // What claims add is no resize.
   if (!MayBeResized(question) || options_.claims_add_sizes) return Done{};
-  return RequireNoMoreAllocated(ask.pod, question.sandbox->linux().resources(), ask.source);
+  return RequireNoMoreAllocated(ask.pod, SizesIn(question.sandbox->linux().resources()),
+                                ask.source);
 }
 
 // Koordinator's annotation has extended resources only. A BestEffort pod has no others; for other

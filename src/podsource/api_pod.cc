@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "podsource/agreement.h"
+#include "alignd/pod/cri_agreement.h"
 #include "podsource/cri_estimate.h"
 #include "podsource/cri_sizes.h"
 
@@ -39,14 +39,14 @@ Result<std::optional<PodAsk>> CompareWithCri(const ApiPod& known, const Question
   }
   if (cri.stated_qos) {
     const Result<Done> fits =
-        RequireKubeletAllocated(pod, question.sandbox->linux().resources(), author);
+        RequireKubeletAllocated(pod, SizesIn(question.sandbox->linux().resources()), author);
     if (!fits.ok()) return fits.error();
   }
   // Nothing shows which container has more than the API says: a container that agrees is known
   // alone. What claims add is no resize.
   if (cri.stated_qos && !claims_add_sizes) {
     const Result<Done> same =
-        RequireNoMoreAllocated(pod, question.sandbox->linux().resources(), author);
+        RequireNoMoreAllocated(pod, SizesIn(question.sandbox->linux().resources()), author);
     if (!same.ok()) return same.error();
   }
   if (question.container) {
@@ -58,9 +58,9 @@ Result<std::optional<PodAsk>> CompareWithCri(const ApiPod& known, const Question
     if (cri.stated_qos && IsEligible(pod, *container)) {
       // The kubelet's word about the limit is exact if the shares agree with it. A memory limit
       // may also be larger because the answer is older than a resize.
-      const Result<Done> same =
-          RequireAgreement(*container, *cri.stated_qos, question.container->linux().resources(),
-                           author, {.to_quota = true, .to_memory = claims_add_sizes});
+      const Result<Done> same = RequireAgreement(
+          *container, *cri.stated_qos, SizesIn(question.container->linux().resources()), author,
+          {.to_quota = true, .to_memory = claims_add_sizes});
       if (!same.ok()) return same.error();
     }
   }

@@ -12,13 +12,6 @@ namespace alignd::podsource {
 
 inline constexpr std::string_view kCriEstimate = "CRI estimate";
 
-// From quota, period, shares and limits. `claims_add_sizes`: the kubelet's feature gate
-// DRANodeAllocatableResources is on. Then a quota of a Guaranteed pod's container that is larger
-// than its shares contains CPUs of ResourceClaims, and the shares say what it requests. Its memory
-// and huge pages may contain those of claims, too, which CRI does not show.
-Resources EstimateResources(const runtime::v1::LinuxContainerResources& cri, QosClass qos,
-                            bool claims_add_sizes);
-
 // The container alone, as an app container: CRI does not show roles. The pod is not complete, so
 // that it never is assigned CPUs and memory as a whole, whatever the feature gates. If the
 // container's sizes are possible only in a pod with resources of its own, `pod_level` is set to the

@@ -1,7 +1,6 @@
 #include "podsource/cri_sizes.h"
 
-#include <algorithm>
-#include <limits>
+#include <cstdint>
 #include <string>
 
 namespace alignd::podsource {
@@ -9,20 +8,6 @@ namespace {
 
 using runtime::v1::LinuxContainerResources;
 using runtime::v1::PodSandboxConfig;
-
-// Shares per CPU; the minimum that the kubelet writes, which also means no request; the kernel's
-// maximum; the kernel's minimum quota.
-// Source: kubelet pkg/kubelet/cm/helpers_linux.go, MilliCPUToShares and MilliCPUToQuota.
-constexpr int64_t kSharesPerCpu = 1024;
-constexpr int64_t kMinShares = 2;
-constexpr int64_t kMaxShares = 262'144;
-constexpr int64_t kMinQuota = 1000;
-constexpr int64_t kMillisPerCpu = 1000;
-
-// Limits a factor so that the product does not overflow. Real CPU limits are far below.
-int64_t Bounded(int64_t factor) {
-  return std::min(factor, std::numeric_limits<int64_t>::max() / (2 * kMillisPerCpu));
-}
 
 // `2MB` of the cgroup files becomes `hugepages-2Mi`; empty for an unknown spelling.
 std::string HugepageResource(std::string_view page_size) {
@@ -37,29 +22,12 @@ std::string HugepageResource(std::string_view page_size) {
 
 }  // namespace
 
-int64_t MillisFromShares(int64_t shares) {
-  if (shares <= kMinShares) return 0;
-  return (std::min(shares, kMaxShares) * kMillisPerCpu + kSharesPerCpu - 1) / kSharesPerCpu;
-}
-
-int64_t SharesFromMillis(int64_t millis) {
-  constexpr int64_t kMaxMillis = kMaxShares * kMillisPerCpu / kSharesPerCpu;
-  return std::max(kMinShares, std::min(millis, kMaxMillis) * kSharesPerCpu / kMillisPerCpu);
-}
-
-// Rounded up, for the kubelet rounds down: quota = millis * period / 1000.
-int64_t MillisFromQuota(const LinuxContainerResources& resources) {
-  if (resources.cpu_quota() <= 0 || resources.cpu_period() <= 0) return 0;
-  const int64_t period = Bounded(resources.cpu_period());
-  return (Bounded(resources.cpu_quota()) * kMillisPerCpu + period - 1) / period;
-}
-
-int64_t QuotaFromMillis(int64_t millis, int64_t period) {
-  if (millis <= 0 || period <= 0) return 0;
-  constexpr int64_t kMaxPeriod = 1'000'000;  // the kernel's, one second
-  constexpr int64_t kMaxMillis = std::numeric_limits<int64_t>::max() / kMaxPeriod;
-  const int64_t quota = std::min(millis, kMaxMillis) * std::min(period, kMaxPeriod) / kMillisPerCpu;
-  return std::max(kMinQuota, quota);
+CriSizes SizesIn(const LinuxContainerResources& resources) {
+  return {.cpu_shares = resources.cpu_shares(),
+          .cpu_period = resources.cpu_period(),
+          .cpu_quota = resources.cpu_quota(),
+          .memory_limit = resources.memory_limit_in_bytes(),
+          .hugepages = Hugepages(resources)};
 }
 
 ResourceList Hugepages(const LinuxContainerResources& cri) {
@@ -79,21 +47,6 @@ std::string PageSizeOf(std::string_view resource) {
   std::string size(resource.substr(kPrefix.size()));
   size.back() = 'B';
   return HugepageResource(size) == resource ? size : "";
-}
-
-int64_t Amount(const ResourceList& list, std::string_view resource) {
-  const Quantity* quantity = Find(list, resource);
-  return quantity != nullptr ? quantity->Value() : 0;
-}
-
-int64_t MilliAmount(const ResourceList& list, std::string_view resource) {
-  const Quantity* quantity = Find(list, resource);
-  return quantity != nullptr ? quantity->MilliValue() : 0;
-}
-
-int64_t SaturatingSum(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
 std::optional<QosClass> QosOfCgroupParent(std::string_view cgroup_parent) {

@@ -9,7 +9,7 @@
 #include "alignd/admission/node_state.h"
 #include "alignd/base/counted.h"
 #include "alignd/checkpoint/mark_annotation.h"
-#include "podsource/cri_sizes.h"
+#include "alignd/pod/cri_sizes.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -153,7 +153,7 @@ void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t n
         if (spec.ok()) {
           questions->pending[next].cgroup = spec->cgroup;
           questions->pending[next].container.record = spec->cpus;
-          questions->pending[next].container.millis = podsource::MillisFromShares(spec->cpu_shares);
+          questions->pending[next].container.millis = MillisFromShares(spec->cpu_shares);
         } else if (questions->pending[next].NeedsCpus() ||
                    spec.error().code == ErrorCode::kUnavailable) {
           // kNotFound: this runtime does not say.

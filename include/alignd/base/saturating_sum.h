@@ -11,4 +11,10 @@ constexpr uint64_t SaturatingSum(uint64_t a, uint64_t b) {
   return a > kMax - b ? kMax : a + b;
 }
 
+// Of two amounts that are not negative.
+constexpr int64_t SaturatingSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
 }  // namespace alignd

@@ -9,6 +9,7 @@
 #include "alignd/base/result.h"
 #include "alignd/pod/annotated_resources.h"
 #include "alignd/pod/resource_name.h"
+#include "core/placement/annotated_sizes.h"
 
 namespace alignd::placement {
 namespace {
@@ -58,14 +59,11 @@ std::optional<std::string> FirstDifference(const Resources& annotated, const Res
 }
 
 std::optional<std::string> FirstDifference(const std::vector<Container>& annotated, const Pod& pod,
-                                           bool has_kinds, bool extended_only) {
+                                           bool extended_only) {
   for (const Container& stated : annotated) {
     const auto own = std::ranges::find(pod.containers, stated.name, &Container::name);
     if (own == pod.containers.end())
       return "names container " + stated.name + ", the spec has none";
-    if (has_kinds && own->kind != stated.kind) {
-      return "has another kind of container for " + stated.name + " than the spec";
-    }
     auto found =
         FirstDifference(stated.resources, own->resources, stated.name + ".", extended_only);
     if (found) return found;
@@ -93,7 +91,7 @@ std::optional<std::string> FirstOther(const std::vector<Container>& annotated, c
       if (own == pod.containers.end() || own->kind == ContainerKind::kApp) continue;
       return "does not say that " + own->name + " is an init container";
     }
-    auto found = FirstDifference(annotated, pod, false, true);
+    auto found = FirstDifference(annotated, pod, true);
     return found ? found : FirstUnnamedDevice(annotated, pod);
   }
   Pod named = pod;
@@ -106,7 +104,7 @@ std::optional<std::string> FirstOther(const std::vector<Container>& annotated, c
     keep(container.resources.requests, stated->resources.requests);
     keep(container.resources.limits, stated->resources.limits);
   }
-  return FirstDifference(annotated, named, false, true);
+  return FirstDifference(annotated, named, true);
 }
 
 bool HasSizes(const Container& one) {
@@ -129,24 +127,23 @@ std::optional<std::string> FirstToBeNamed(const std::vector<Container>& annotate
   return std::nullopt;
 }
 
-// A node concludes from sizes which init containers of intel.com/resources are sidecars. It refuses
-// the pod if several may be some. Source: FindSidecars.
-std::optional<std::string> UnclearRole(std::string_view key, const Pod& pod) {
-  const auto may_count = [](const Container& one) {
-    return one.kind != ContainerKind::kApp && HasSizes(one);
-  };
-  if (key != kIntelResourcesAnnotation || std::ranges::count_if(pod.containers, may_count) < 2) {
-    return std::nullopt;
+// `annotated`: with the kinds that a node has, and the names of the spec.
+std::optional<std::string> FirstOtherKind(std::string_view key,
+                                          const std::vector<Container>& annotated, const Pod& pod) {
+  for (const Container& stated : annotated) {
+    const auto own = std::ranges::find(pod.containers, stated.name, &Container::name);
+    if (own == pod.containers.end() || own->kind == stated.kind) continue;
+    const bool is_app = stated.kind == ContainerKind::kApp || own->kind == ContainerKind::kApp;
+    if (key == kIntelResourcesAnnotation && !is_app) {
+      return "does not say whether init container " + stated.name + " is a sidecar, as " +
+             std::string(kResourcesAnnotation) + " does";
+    }
+    return "has another kind of container for " + stated.name + " than the spec";
   }
-  return "does not say which init containers are sidecars, as " +
-         std::string(kResourcesAnnotation) + " does";
+  return std::nullopt;
 }
 
-std::optional<std::string> OtherClass(const std::vector<Container>& annotated,
-                                      const std::optional<Resources>& whole, const Pod& pod) {
-  Pod stated;
-  stated.containers = annotated;
-  stated.pod_level = whole;
+std::optional<std::string> OtherClass(const Pod& stated, const Pod& pod) {
   const auto ours = ToString(QosOf(stated));
   const auto theirs = ToString(QosOf(pod));
   if (ours == theirs) return std::nullopt;
@@ -182,29 +179,44 @@ void RemoveDevices(std::vector<Container>& containers) {
 // What a node takes from an annotation.
 enum class Devices { kFollowed, kIgnored };
 
-Result<std::optional<std::string>> Compare(std::string_view key, const std::string& text, Pod pod,
-                                           Devices devices) {
+std::string AuthorOf(std::string_view key) { return "annotation " + std::string(key); }
+
+// The pod as the annotation states it. Errors: of the text, and those with which a node refuses it.
+Result<Pod> StatedPod(std::string_view key, const std::string& text, const Pod& pod,
+                      Devices devices) {
   Result<std::vector<Container>> read = ContainersIn(key, text);
-  if (!read.ok()) return read.error();
-  if (key == kKoordinatorAnnotation) return FirstOther(*read, pod);
-  const bool is_own = key == kResourcesAnnotation;
-  std::optional<Resources> whole;
-  if (is_own) {
-    const Result<std::optional<Resources>> stated = ParseAnnotatedPodLevel(text, *read);
-    if (!stated.ok()) return stated.error();
-    whole = *stated;
+  if (!read.ok()) return read.error().In(AuthorOf(key));
+  Pod stated;
+  stated.containers = *std::move(read);
+  if (key == kResourcesAnnotation) {
+    const Result<std::optional<Resources>> whole = ParseAnnotatedPodLevel(text, stated.containers);
+    if (!whole.ok()) return whole.error().In(AuthorOf(key));
+    stated.pod_level = *whole;
   }
-  if (devices == Devices::kIgnored) {
-    RemoveDevices(*read);
-    RemoveDevices(pod.containers);
+  if (devices == Devices::kIgnored) RemoveDevices(stated.containers);
+  if (key == kIntelResourcesAnnotation) {
+    Result<std::vector<Container>> concluded =
+        WithConcludedKinds(stated.containers, pod, AuthorOf(key));
+    if (!concluded.ok()) return concluded.error();
+    stated.containers = *std::move(concluded);
   }
-  if (auto found = FirstDifference(*read, pod, is_own, false)) return found;
-  auto found = FirstDifference(whole.value_or(Resources{}), pod.pod_level.value_or(Resources{}),
-                               "spec.", false);
-  if (!found) found = FirstUnnamedDevice(*read, pod);
-  if (!found) found = FirstToBeNamed(*read, pod);
-  if (!found) found = UnclearRole(key, pod);
-  return found ? found : OtherClass(*read, whole, pod);
+  return stated;
+}
+
+// Where the annotation differs from the spec: what it "has" or "does not say".
+std::optional<std::string> FirstDifference(std::string_view key, const Pod& stated,
+                                           const Pod& pod) {
+  const std::vector<Container>& annotated = stated.containers;
+  if (key == kKoordinatorAnnotation) return FirstOther(annotated, pod);
+  auto found = FirstDifference(annotated, pod, false);
+  if (!found) {
+    found = FirstDifference(stated.pod_level.value_or(Resources{}),
+                            pod.pod_level.value_or(Resources{}), "spec.", false);
+  }
+  if (!found) found = FirstUnnamedDevice(annotated, pod);
+  if (!found) found = FirstToBeNamed(annotated, pod);
+  if (!found) found = FirstOtherKind(key, annotated, pod);
+  return found ? found : OtherClass(stated, pod);
 }
 
 // As AnnotationSource has the pod. Of a container that the annotation does not name, a node
@@ -232,6 +244,15 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
     return annotated;
   }
   annotated.containers = *read;
+  if (key == kIntelResourcesAnnotation) {
+    Result<std::vector<Container>> concluded = WithConcludedKinds(*read, pod, AuthorOf(key));
+    if (concluded.ok()) annotated.containers = *std::move(concluded);
+    // Otherwise, such a node refuses the pod: what it knows of its own is the spec.
+    for (Container& container : annotated.containers) {
+      const auto own = std::ranges::find(pod.containers, container.name, &Container::name);
+      if (!concluded.ok() && own != pod.containers.end()) container.kind = own->kind;
+    }
+  }
   if (key == kResourcesAnnotation) {
     Result<std::optional<Resources>> whole = ParseAnnotatedPodLevel(text, *read);
     if (!whole.ok()) return {};
@@ -239,13 +260,7 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
   }
   std::vector<Container> unnamed;
   for (const Container& own : pod.containers) {
-    const auto stated = named(own);
-    if (stated == read->end()) {
-      unnamed.push_back(own);
-    } else if (key == kIntelResourcesAnnotation) {
-      // The text does not say which init containers are sidecars.
-      annotated.containers[static_cast<size_t>(stated - read->begin())].kind = own.kind;
-    }
+    if (named(own) == read->end()) unnamed.push_back(own);
   }
   annotated.is_partial = !unnamed.empty();
   RemoveDevices(unnamed);
@@ -256,15 +271,24 @@ AnnotatedPod AsAnnotated(std::string_view key, const std::string& text, const Po
   return annotated;
 }
 
+// Why a node refuses the pod, or takes it as something else than its spec has.
+std::optional<std::string> FirstContradiction(std::string_view key, const std::string& text,
+                                              const Pod& pod, Devices devices) {
+  const std::string author = AuthorOf(key);
+  const Result<Pod> stated = StatedPod(key, text, pod, devices);
+  if (!stated.ok()) return stated.error().message;
+  const std::optional<std::string> difference = FirstDifference(key, *stated, pod);
+  if (difference) return author + " " + *difference;
+  return key == kKoordinatorAnnotation ? std::nullopt : RefusalBySizes(*stated, pod, author);
+}
+
 // Empty: the annotation agrees with the spec.
-std::string DescribeConflict(std::string_view key, const std::string& text, const Pod& pod,
+std::string DescribeConflict(std::string_view key, const std::string& text, Pod pod,
                              Devices devices) {
-  const std::string author = "annotation " + std::string(key);
-  const Result<std::optional<std::string>> difference = Compare(key, text, pod, devices);
-  if (difference.ok() && !*difference) return {};
-  std::string what =
-      difference.ok() ? author + " " + **difference : difference.error().In(author).message;
-  if (what.size() > kLongest) what = author + " does not state what the spec states";
+  if (devices == Devices::kIgnored) RemoveDevices(pod.containers);
+  std::string what = FirstContradiction(key, text, pod, devices).value_or("");
+  if (what.empty()) return what;
+  if (what.size() > kLongest) what = AuthorOf(key) + " does not state what the spec states";
   return what +
          "; a node that does not ask the kubelet's Pods API follows the annotation or refuses the "
          "pod: make both equal, or remove the annotation";

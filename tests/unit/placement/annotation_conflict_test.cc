@@ -78,26 +78,6 @@ TEST(AnnotationConflict, IfANodeCannotEstimateAContainerThatIsNotNamed) {
             "resources");
 }
 
-TEST(AnnotationConflict, IfRolesOfInitContainersAreNotStated) {
-  const auto conflict = [](const std::string& annotation, bool has_two) {
-    const std::string limits = R"({"limits":{"cpu":"1"}})";
-    const auto init = [&](const std::string& name) {
-      return R"({"name":")" + name + R"(","image":"i","restartPolicy":"Always","resources":)" +
-             limits + "}";
-    };
-    const std::string roles =
-        std::string(R"("initContainers":[)") + init("s") + (has_two ? "," + init("t") : "") + "],";
-    std::string text = std::string("{") + kAppEntry + R"(,"side":{"requests":{"cpu":"0.5"}}})";
-    std::string inits = R"({"s":)" + limits + (has_two ? R"(,"t":)" + limits : "") + "}";
-    return ConflictOf(annotation,
-                      R"({"containers":)" + text + R"(,"initContainers":)" + inits + "}", roles);
-  };
-  EXPECT_EQ(conflict(kIntel, false), "");
-  EXPECT_EQ(conflict(kIntel, true),
-            "annotation intel.com/resources does not say which init containers are sidecars, as "
-            "alignd.io/resources does");
-}
-
 // Of a BestEffort pod, Koordinator's annotation is all that a node knows of its devices.
 TEST(AnnotationConflict, IfKoordinatorLeavesOutADeviceOfABestEffortPod) {
   const auto conflict = [](const std::string& containers) {

@@ -1,15 +1,13 @@
-#include "podsource/agreement.h"
+#include "alignd/pod/cri_agreement.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-#include "podsource/cri_sizes.h"
+#include "alignd/base/saturating_sum.h"
 
-namespace alignd::podsource {
+namespace alignd {
 namespace {
-
-using runtime::v1::LinuxContainerResources;
 
 Error Invalid(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message),
@@ -17,9 +15,9 @@ Error Invalid(std::string message) {
 }
 
 // Both sides must state the same huge pages. `may_add`: CRI may state more.
-Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResources& cri,
+Result<Done> RequireHugepages(const Container& stated, const CriSizes& cri,
                               const std::string& where, bool may_add) {
-  const ResourceList created = Hugepages(cri);
+  const ResourceList& created = cri.hugepages;
   ResourceList all = created;
   for (const auto& [resource, limit] : stated.resources.limits) {
     if (resource.starts_with("hugepages-")) all.emplace(resource, limit);
@@ -66,24 +64,21 @@ int64_t MemoryLimitAtPeak(const Pod& pod) {
       Amount(own.limits, "memory"));
 }
 
-Error OtherShares(int64_t millis, const LinuxContainerResources& sandbox,
-                  const std::string& author) {
+Error OtherShares(int64_t millis, const CriSizes& sandbox, const std::string& author) {
   return Invalid(author + ": the pod's requests.cpu are " + std::to_string(millis) + "m (" +
                  std::to_string(SharesFromMillis(millis)) +
-                 " shares), but its sandbox is created with " +
-                 std::to_string(sandbox.cpu_shares()) + " shares");
+                 " shares), but its sandbox is created with " + std::to_string(sandbox.cpu_shares) +
+                 " shares");
 }
 
-Error OtherMemoryLimit(int64_t bytes, const LinuxContainerResources& sandbox,
-                       const std::string& author) {
+Error OtherMemoryLimit(int64_t bytes, const CriSizes& sandbox, const std::string& author) {
   return Invalid(author + ": the pod's limits.memory are " + std::to_string(bytes) +
-                 " bytes, but its sandbox is created with " +
-                 std::to_string(sandbox.memory_limit_in_bytes()));
+                 " bytes, but its sandbox is created with " + std::to_string(sandbox.memory_limit));
 }
 
 }  // namespace
 
-Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResources& sandbox,
+Result<Done> RequireKubeletAllocated(const Pod& pod, const CriSizes& sandbox,
                                      const std::string& author) {
   for (const Container& container : pod.containers) {
     for (const auto& [name, request] : container.resources.requests) {
@@ -98,27 +93,39 @@ Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResourc
     }
   }
   const int64_t millis = MillisAtPeak(pod);
-  if (sandbox.cpu_shares() > 0 && SharesFromMillis(millis) > sandbox.cpu_shares()) {
+  if (sandbox.cpu_shares > 0 && SharesFromMillis(millis) > sandbox.cpu_shares) {
     return OtherShares(millis, sandbox, author);
   }
   const int64_t bytes = MemoryLimitAtPeak(pod);
-  if (sandbox.memory_limit_in_bytes() > 0 && bytes > sandbox.memory_limit_in_bytes()) {
+  if (sandbox.memory_limit > 0 && bytes > sandbox.memory_limit) {
     return OtherMemoryLimit(bytes, sandbox, author);
   }
   return Done{};
 }
 
-Result<Done> RequireNoMoreAllocated(const Pod& pod, const LinuxContainerResources& sandbox,
+Result<Done> RequireNoMoreAllocated(const Pod& pod, const CriSizes& sandbox,
                                     const std::string& author) {
   const int64_t millis = MillisAtPeak(pod);
-  if (sandbox.cpu_shares() > 0 && SharesFromMillis(millis) < sandbox.cpu_shares()) {
+  if (sandbox.cpu_shares > 0 && SharesFromMillis(millis) < sandbox.cpu_shares) {
     return OtherShares(millis, sandbox, author);
   }
   const int64_t bytes = MemoryLimitAtPeak(pod);
-  if (sandbox.memory_limit_in_bytes() > 0 && bytes < sandbox.memory_limit_in_bytes()) {
+  if (sandbox.memory_limit > 0 && bytes < sandbox.memory_limit) {
     return OtherMemoryLimit(bytes, sandbox, author);
   }
   return Done{};
+}
+
+CriSizes SandboxSizesOf(const Pod& pod) {
+  const auto of_pod = [&pod](ResourceList Resources::*list, const char* name) {
+    return pod.pod_level ? Find((*pod.pod_level).*list, name) : nullptr;
+  };
+  const Quantity* const cpu = of_pod(&Resources::requests, "cpu");
+  const Quantity* const memory = of_pod(&Resources::limits, "memory");
+  CriSizes sizes;
+  sizes.cpu_shares = SharesFromMillis(cpu != nullptr ? cpu->MilliValue() : MillisAtPeak(pod));
+  sizes.memory_limit = memory != nullptr ? memory->Value() : MemoryLimitAtPeak(pod);
+  return sizes;
 }
 
 ResourceList HugepagePeaks(const Pod& pod) {
@@ -141,36 +148,35 @@ ResourceList HugepagePeaks(const Pod& pod) {
   return peaks;
 }
 
-Result<Done> RequireAgreement(const Container& stated, QosClass qos,
-                              const LinuxContainerResources& cri, const std::string& author,
-                              const AddedByClaims& added) {
+Result<Done> RequireAgreement(const Container& stated, QosClass qos, const CriSizes& cri,
+                              const std::string& author, const AddedByClaims& added) {
   const std::string where = author + ": " + stated.name + ": ";
   const int64_t limit = MilliAmount(stated.resources.limits, "cpu");
-  const int64_t quota = QuotaFromMillis(limit, cri.cpu_period());
+  const int64_t quota = QuotaFromMillis(limit, cri.cpu_period);
   // A quota of -1 means that the caller lifted it for exclusive CPUs. In a Guaranteed pod, 0 means
   // that the kubelet sets none (cpuCFSQuota: false); there the shares show the limit, too.
-  const bool unlimited = cri.cpu_quota() < 0 || (cri.cpu_quota() == 0 && cri.cpu_shares() > 0 &&
-                                                 qos == QosClass::kGuaranteed);
+  const bool unlimited = cri.cpu_quota < 0 ||
+                         (cri.cpu_quota == 0 && cri.cpu_shares > 0 && qos == QosClass::kGuaranteed);
   const int64_t request = MilliAmount(stated.resources.requests, "cpu");
   const int64_t shares = SharesFromMillis(request);
   const bool is_added = added.to_quota && qos == QosClass::kGuaranteed && quota > 0 &&
-                        cri.cpu_quota() > quota && cri.cpu_shares() == shares;
-  if (!unlimited && !is_added && cri.cpu_quota() != quota) {
+                        cri.cpu_quota > quota && cri.cpu_shares == shares;
+  if (!unlimited && !is_added && cri.cpu_quota != quota) {
     return Invalid(where + "limits.cpu is " + std::to_string(limit) + "m (quota " +
                    std::to_string(quota) + "), but CRI says a quota of " +
-                   std::to_string(cri.cpu_quota()) + " (" + std::to_string(MillisFromQuota(cri)) +
-                   "m)");
+                   std::to_string(cri.cpu_quota) + " (" +
+                   std::to_string(MillisFromQuota(cri.cpu_quota, cri.cpu_period)) + "m)");
   }
-  if (cri.cpu_shares() != 0 && cri.cpu_shares() != shares) {
+  if (cri.cpu_shares != 0 && cri.cpu_shares != shares) {
     return Invalid(where + "requests.cpu is " + std::to_string(request) + "m (" +
                    std::to_string(shares) + " shares), but CRI says " +
-                   std::to_string(cri.cpu_shares()) + " shares");
+                   std::to_string(cri.cpu_shares) + " shares");
   }
   const int64_t bytes = Amount(stated.resources.limits, "memory");
-  const bool has_more = added.to_memory && bytes > 0 && cri.memory_limit_in_bytes() > bytes;
-  if (!has_more && bytes != cri.memory_limit_in_bytes()) {
+  const bool has_more = added.to_memory && bytes > 0 && cri.memory_limit > bytes;
+  if (!has_more && bytes != cri.memory_limit) {
     return Invalid(where + "limits.memory is " + std::to_string(bytes) + " bytes, but CRI says " +
-                   std::to_string(cri.memory_limit_in_bytes()));
+                   std::to_string(cri.memory_limit));
   }
   return RequireHugepages(stated, cri, where, added.to_memory);
 }
@@ -185,4 +191,4 @@ Result<Done> RequireQos(const Pod& pod, const std::string& author) {
                  ", but its cgroup parent says " + std::string(ToString(*pod.stated_qos)));
 }
 
-}  // namespace alignd::podsource
+}  // namespace alignd

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "alignd/base/result.h"
+#include "alignd/pod/cri_sizes.h"
 #include "alignd/pod/pod.h"
-#include "runtime/v1/cri.pb.h"
 
-namespace alignd::podsource {
+namespace alignd {
 
 // When an init container has ended, its CPUs are reused for the pod's next containers; those of a
 // sidecar are not. The resources that the kubelet allocated for the pod show the difference: a
@@ -15,7 +15,6 @@ namespace alignd::podsource {
 // the sidecars are listed after the init containers (their real order is not known). Kubelets that
 // do not show what they allocated have no sidecars. `sandbox`: the sandbox's resources.
 // Errors: kInvalidArgument if several may be sidecars but not all of them.
-Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& sandbox,
-                          const std::string& author);
+Result<Done> FindSidecars(Pod& pod, const CriSizes& sandbox, const std::string& author);
 
-}  // namespace alignd::podsource
+}  // namespace alignd

@@ -1,12 +1,12 @@
-#include "podsource/init_roles.h"
+#include "alignd/pod/init_roles.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "podsource/agreement.h"
+#include "alignd/pod/cri_agreement.h"
 
-namespace alignd::podsource {
+namespace alignd {
 namespace {
 
 // The pod with those init containers as sidecars, listed after the init containers. In this order
@@ -21,9 +21,8 @@ Pod WithSidecars(Pod pod, const std::set<std::string>& names) {
 
 }  // namespace
 
-Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& sandbox,
-                          const std::string& author) {
-  if (sandbox.cpu_shares() == 0) return Done{};
+Result<Done> FindSidecars(Pod& pod, const CriSizes& sandbox, const std::string& author) {
+  if (sandbox.cpu_shares == 0) return Done{};
   const auto fits = [&](const std::set<std::string>& sidecars) {
     return RequireKubeletAllocated(WithSidecars(pod, sidecars), sandbox, author).ok();
   };
@@ -44,4 +43,4 @@ Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& 
   return Done{};
 }
 
-}  // namespace alignd::podsource
+}  // namespace alignd

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "alignd/base/result.h"
+#include "alignd/pod/cri_sizes.h"
 #include "alignd/pod/pod.h"
-#include "runtime/v1/cri.pb.h"
 
-namespace alignd::podsource {
+namespace alignd {
 
 // In all functions, `author` names in errors the text that states the resources ("annotation
 // alignd.io/resources"). Errors: kInvalidArgument, naming both sides.
@@ -19,17 +19,20 @@ Result<Done> RequireQos(const Pod& pod, const std::string& author);
 // If the pod's sandbox shows what the kubelet allocated for the pod, its author cannot state more,
 // for its containers together or for the pod as a whole.
 // (Kubelets before 1.25 or so do not show it.) `sandbox`: the sandbox's resources.
-Result<Done> RequireKubeletAllocated(const Pod& pod,
-                                     const runtime::v1::LinuxContainerResources& sandbox,
+Result<Done> RequireKubeletAllocated(const Pod& pod, const CriSizes& sandbox,
                                      const std::string& author);
 
 // The kubelet has not allocated more than the author states, either, where the sandbox shows it. If
 // it has, the pod was resized, or is being resized. The sandbox's resources are without the pod's
 // overhead.
 // Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_sandbox_linux.go, calculateSandboxResources.
-Result<Done> RequireNoMoreAllocated(const Pod& pod,
-                                    const runtime::v1::LinuxContainerResources& sandbox,
+Result<Done> RequireNoMoreAllocated(const Pod& pod, const CriSizes& sandbox,
                                     const std::string& author);
+
+// The sizes that the kubelet gives the sandbox of the pod, as far as these functions compare them.
+// Resources of the pod as a whole replace those of its containers.
+// Source: as above; k8s.io/component-helpers/resource/helpers.go, PodRequests and PodLimits.
+CriSizes SandboxSizesOf(const Pod& pod);
 
 // The huge pages that the pod needs at its peak, by resource name.
 ResourceList HugepagePeaks(const Pod& pod);
@@ -43,8 +46,7 @@ struct AddedByClaims {
 
 // The CPU and memory of a container in CRI must be those that the author states, and what claims
 // add. Only for containers that a kubelet creates: another client may set any sizes.
-Result<Done> RequireAgreement(const Container& stated, QosClass qos,
-                              const runtime::v1::LinuxContainerResources& cri,
+Result<Done> RequireAgreement(const Container& stated, QosClass qos, const CriSizes& cri,
                               const std::string& author, const AddedByClaims& added = {});
 
-}  // namespace alignd::podsource
+}  // namespace alignd
