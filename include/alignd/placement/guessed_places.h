@@ -42,6 +42,10 @@ class GuessedPlaces {
   // all of it: it is not known which. What is open is what depends on it.
   void AddAtMost(const admission::Node& node, const Pod& pod, const admission::NodeState& state);
 
+  // The init containers of the pod have ended in `after`, or still have what they have in `before`.
+  void AddEnded(const admission::Node& node, const Pod& pod, const admission::NodeState& before,
+                const admission::NodeState& after);
+
   // The pod is resized, and `state` has nothing of it: what its containers request does not say
   // what they have.
   void AddResized(const admission::Node& node, const Pod& pod, const admission::NodeState& state);
@@ -49,6 +53,10 @@ class GuessedPlaces {
   // The pod can have devices of these resources that its spec does not request.
   void AddUnlisted(const admission::Node& node, const Pod& pod, const admission::NodeState& state,
                    const std::set<std::string>& devices);
+
+  // Whether `state` has all that the pod requests, but for what its init containers can have had.
+  bool HasAllOf(const admission::Node& node, const Pod& pod,
+                const admission::NodeState& state) const;
 
   // What the decision depends on, of what these pods have: "which CPUs they are". Empty: it is the
   // same wherever these pods are.

@@ -194,6 +194,8 @@ Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string&
   }
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
   if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
+  // Nothing is assigned again to init containers that have ended.
+  if (IsInState(known) && guessed_.HasAllOf(node(), Managed(known), state())) return Done{};
   const admission::NodeState before = state();
   const Verdict verdict = AskKubelet(known);
   if (verdict.outcome == Outcome::kFits) {
