@@ -54,10 +54,6 @@ class GuessedPlaces {
   void AddUnlisted(const admission::Node& node, const Pod& pod, const admission::NodeState& state,
                    const std::set<std::string>& devices);
 
-  // Whether `state` has all that the pod requests, but for what its init containers can have had.
-  bool HasAllOf(const admission::Node& node, const Pod& pod,
-                const admission::NodeState& state) const;
-
   // What the decision depends on, of what these pods have: "which CPUs they are". Empty: it is the
   // same wherever these pods are.
   // Of pods that are aligned with NUMA nodes, each container, or the pod with scope pod, must be

@@ -190,10 +190,6 @@ void GuessedPlaces::AddEnded(const Node& node, const Pod& pod, const NodeState& 
   if (!item.amounts.empty()) items_.push_back(std::move(item));
 }
 
-bool GuessedPlaces::HasAllOf(const Node& node, const Pod& pod, const NodeState& state) const {
-  return MissingOf(node, pod, state).empty();
-}
-
 void GuessedPlaces::AddResized(const Node& node, const Pod& pod, const NodeState& state) {
   Start(node, pod, state);
   std::set<std::string> resources = {kCpuName};

@@ -12,6 +12,25 @@
 namespace alignd::placement {
 namespace {
 
+// Whether a node that knows a pod from CRI alone assigns something to its containers, which run in
+// the shared pool because of its pod-level resources. Where a container has no sizes of its own, a
+// kubelet shows those of the pod. Source: EstimateContainer.
+bool IsTakenForOrdinary(const admission::Node& node, const admission::NodeState& state,
+                        const Pod& pod) {
+  if (!HasPodLevelResources(pod) || QosOf(pod) != QosClass::kGuaranteed) return false;
+  Pod shown = pod;
+  shown.stated_qos = QosClass::kGuaranteed;
+  shown.pod_level.reset();
+  for (Container& container : shown.containers) {
+    Resources& sizes = container.resources;
+    sizes.limits.insert(pod.pod_level->limits.begin(), pod.pod_level->limits.end());
+    sizes.requests.insert(sizes.limits.begin(), sizes.limits.end());
+  }
+  return std::ranges::any_of(shown.containers, [&](const Container& one) {
+    return admission::RequestsAssignment(node, state, shown, one);
+  });
+}
+
 // Whether a node that learns the containers of a pod one by one, when they are created, can decide
 // otherwise than one that knows the whole pod.
 bool DependsOnSource(const admission::Node& node, const admission::NodeState& state,
@@ -19,8 +38,7 @@ bool DependsOnSource(const admission::Node& node, const admission::NodeState& st
   const auto needs = [&](const Container& one) {
     return admission::RequestsAssignment(node, state, pod, one);
   };
-  // CRI has the limits of the pod as those of a container that has none of its own.
-  if (node.cpu && HasPodLevelResources(pod) && QosOf(pod) == QosClass::kGuaranteed) return true;
+  if (IsTakenForOrdinary(node, state, pod)) return true;
   if (std::ranges::none_of(pod.containers, needs)) return false;
   // Such a node treats it as without the feature gate.
   if (pod.pod_level_managers != PodLevelManagers::kOff) return true;

@@ -26,6 +26,21 @@ Result<Done> CheckRunning(const PlannedPod& pod, const std::string& name) {
   return Done{};
 }
 
+// Without the init containers that have ended, of a pod that runs: alignd's state files no longer
+// have what they were assigned, which may be that of another container now.
+PlannedPod WithoutEnded(const admission::Node& node, const admission::NodeState& state,
+                        PlannedPod pod) {
+  if (pod.is_pending) return pod;
+  std::erase_if(pod.pod.containers, [&](const Container& one) {
+    if (one.kind != ContainerKind::kInit) return false;
+    const admission::Assignment known =
+        admission::AssignmentOf(node, state, {pod.pod.uid, one.name});
+    return known.exclusive.empty() && known.offline.empty() && known.memory_nodes.empty() &&
+           known.devices.empty();
+  });
+  return pod;
+}
+
 }  // namespace
 
 void PlannedNode::CountRunning(const PlannedPod& pod) {
@@ -186,6 +201,7 @@ Result<Done> PlannedNode::RunHere(const PlannedPod& reading, const PlannedPod& p
 Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string& name,
                                        IfRefused if_refused) {
   PlannedPod known = AsItRuns(node(), state(), pod);
+  if (IsInState(known)) known = WithoutEnded(node(), state(), std::move(known));
   // One that has not started yet, and that the state files do not have, comes after all that they
   // have.
   const bool comes = pod.is_pending && has_shares_;
@@ -194,8 +210,6 @@ Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string&
   }
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
   if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
-  // Nothing is assigned again to init containers that have ended.
-  if (IsInState(known) && guessed_.HasAllOf(node(), Managed(known), state())) return Done{};
   const admission::NodeState before = state();
   const Verdict verdict = AskKubelet(known);
   if (verdict.outcome == Outcome::kFits) {

@@ -2,6 +2,7 @@
 // by the daemon's decisions, its reports and why-not.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -41,12 +42,15 @@ class DaemonAnnotatedDevices : public DaemonTest {
   }
   // About a pod with two CPUs whose annotation requests these, and a GPU.
   Result<control::v1::WhyNotResponse> WhyNot(int cpus_of_annotation) const {
+    const nlohmann::json pod = {
+        {"metadata",
+         {{"name", "web"}, {"annotations", {{kResources, Annotation(cpus_of_annotation, 1)}}}}},
+        {"spec",
+         {{"containers",
+           {{{"name", "app"},
+             {"resources", {{"limits", {{"cpu", "2"}, {"memory", "100Mi"}}}}}}}}}}};
     control::v1::WhyNotRequest request;
-    request.set_manifest("metadata: {name: web, annotations: {alignd.io/resources: '" +
-                         Annotation(cpus_of_annotation, 1) +
-                         "'}}\n"
-                         "spec:\n  containers:\n"
-                         "  - {name: app, resources: {limits: {cpu: 2, memory: 100Mi}}}\n");
+    request.set_manifest(pod.dump());
     return control::ControlClient(DaemonOptions().ControlSocket()).WhyNot(request);
   }
 

@@ -370,6 +370,10 @@ TEST(NotConsidered, NamesPodsThatANodeCanDecideOtherwiseFromCriAlone) {
   whole.pod_level = Resources{Amounts({{"cpu", "4"}, {"memory", "2Gi"}}),
                               Amounts({{"cpu", "4"}, {"memory", "2Gi"}})};
   EXPECT_TRUE(NamesCri(RunningNode(config), whole));
+  // Without the gate, such a node takes its container for one of a pod without pod-level resources.
+  EXPECT_TRUE(NamesCri(RunningNode(RunningConfig()), whole));
+  whole.pod_level->requests = Amounts({{"cpu", "3"}, {"memory", "2Gi"}});
+  EXPECT_FALSE(NamesCri(RunningNode(RunningConfig()), whole)) << "Burstable";
 }
 
 TEST(NotConsidered, NamesPodsThatANodeRefusesFromCriAlone) {
