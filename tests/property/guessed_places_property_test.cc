@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/placement/fleet_node.h"
 #include "alignd/scenario/simulation.h"
+#include "core/admitted_pods.h"
 #include "core/crowded_node.h"
 #include "core/placement/numa_search.h"
 #include "core/random_fleet.h"
@@ -29,6 +32,12 @@ PlannedPod SmallPod(const std::string& uid, const Machine& machine, Random& rand
   };
   PlannedPod planned;
   planned.pod = MakePod(uid, {App("app", amounts())});
+  if (random.OnceIn(5)) AddPodLevel(planned.pod, random);
+  if (random.OnceIn(5)) {  // of shared CPUs
+    Resources& app = planned.pod.containers[0].resources;
+    app.requests["cpu"] = app.limits["cpu"] = Amounts({{"cpu", "1500m"}})["cpu"];
+    planned.pod.policies.shared_on_one_node = true;
+  }
   if (random.OnceIn(4)) planned.pod.containers.push_back(App("more", amounts()));
   if (random.OnceIn(6))
     planned.pod.containers.insert(planned.pod.containers.begin(), Init("init", amounts()));
@@ -36,7 +45,8 @@ PlannedPod SmallPod(const std::string& uid, const Machine& machine, Random& rand
 }
 
 // Moves the devices of the pod from its spec to its annotation. False: it has none.
-bool HideDevices(PlannedPod& pod) {
+bool HideDevices(PlannedPod& pod, Random& random) {
+  const AnnotatedPod with_devices = {pod.pod.containers, pod.pod.pod_level};
   for (Container& container : pod.pod.containers) {
     const Quantity* const devices = Find(container.resources.limits, "a.com/dev");
     if (devices == nullptr || devices->IsZero()) continue;
@@ -44,7 +54,13 @@ bool HideDevices(PlannedPod& pod) {
     container.resources.limits.erase("a.com/dev");
     container.resources.requests.erase("a.com/dev");
   }
-  return !pod.annotated_devices.empty();
+  if (pod.annotated_devices.empty()) return false;
+  if (random.OnceIn(2)) {
+    pod.annotation_conflict = "annotation x contradicts the spec";
+    pod.annotated = with_devices;
+    pod.without_devices = {"", WithoutDevices(with_devices)};
+  }
+  return true;
 }
 
 // The node as before a change of its topology policy, in that state.
@@ -69,6 +85,12 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
   int guessed = 0;
   int of_before = 0;  // pods that the node runs and would refuse
   int hidden = 0;     // pods with devices that their spec does not have
+  int ignored = 0;    // these, on nodes that do not give any pod such devices now
+  int resized = 0;
+  int whole = 0;          // pods with CPUs and memory as a whole, which run
+  int asked_whole = 0;    // and those that are decided
+  int starting = 0;       // pods that are bound to the node and have not started
+  int beside_shares = 0;  // these, beside a file with CPU shares
   for (int run = 0; run < runs; ++run) {
     FleetNode node = RandomFleetNode("n", random);
     node.running.clear();
@@ -79,15 +101,18 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
     auto truth = scenario::Simulation::Start(node.input.description, *config);
     if (!truth.ok()) continue;
     const auto admit = [&](const PlannedPod& pod) {
-      return truth->Run(scenario::AdmitPod{PodOn(*config, pod)}).admission->admitted();
+      return AdmitsWithDevices(*truth, PodOn(*config, pod));
+    };
+    const auto is_whole = [&](const PlannedPod& pod) {
+      return IsWhole(*truth, PodOn(*config, pod));
     };
     // Whether an earlier configuration has admitted a pod that this one would refuse even alone.
     const auto admitted_before = [&](const PlannedPod& pod) {
       auto empty = scenario::Simulation::Start(node.input.description, *config);
       const Pod on_node = PodOn(*config, pod);
-      if (empty->Run(scenario::AdmitPod{on_node}).admission->admitted()) return false;
+      if (AdmitsWithDevices(*empty, on_node)) return false;
       auto before = BeforeChange(node, *config, truth->state());
-      if (!before.Run(scenario::AdmitPod{on_node}).admission->admitted()) return false;
+      if (!AdmitsWithDevices(before, on_node)) return false;
       truth->SetState(before.state());
       return true;
     };
@@ -104,23 +129,44 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
       }
       PlannedPod pod = SmallPod("run-" + std::to_string(step), machine, random);
       if (!pod.faults.empty() || !pod.undecided.empty() || !pod.gates.empty()) continue;
-      // By its annotation alone, the pod has the devices that it is admitted with.
-      const PlannedPod with_devices = pod;
-      const bool follows = config->annotated_extended_resources;
-      const bool hides = random.OnceIn(5) && follows && HideDevices(pod);
-      if (admit(with_devices)) {
-        hidden += hides ? 1 : 0;
-        node.running.push_back(hides ? pod : with_devices);
-      } else if (may_change && admitted_before(with_devices)) {
-        ++of_before;
-        node.running.push_back(with_devices);
-      }
+      const PlannedPod as_admitted = pod;
+      // By its annotation alone, the pod has the devices that it is admitted with. A node that
+      // ignores them has followed it before a restart.
+      const bool hides = random.OnceIn(5) && HideDevices(pod, random);
+      const bool resizes = !hides && random.OnceIn(6) && ShowResized(pod, random);
+      const bool fits = admit(as_admitted);
+      if (!fits && !(may_change && admitted_before(as_admitted))) continue;
+      node.running.push_back(pod);
+      of_before += fits ? 0 : 1;
+      hidden += hides ? 1 : 0;
+      ignored += hides && !config->annotated_extended_resources ? 1 : 0;
+      resized += resizes ? 1 : 0;
+      whole += is_whole(as_admitted) ? 1 : 0;
     }
     if (node.running.size() > 1 && random.OnceIn(2)) std::swap(node.running[0], node.running[1]);
-    if (random.OnceIn(4)) {  // then, no place is a guess
+    const bool may_share =
+        PodPoliciesAnywhere(*config).contains(PodPolicy::kSharedNumaNode) && !random.OnceIn(3);
+    if (may_share || random.OnceIn(4)) {  // then, no place is a guess
       node.files = {truth->CpuManagerState(), truth->MemoryManagerState(),
                     checkpoint::FormatDeviceCheckpoint(truth->state().devices)};
+      if (may_share || random.OnceIn(2)) {
+        node.files.cpu_shares = checkpoint::FormatSharesCheckpoint(truth->state().cpu.shares);
+      }
     }
+    // The list of pods does not have them in the order in which the node decides about them.
+    std::vector<PlannedPod> bound;
+    for (int i = may_share || random.OnceIn(2) ? random.Number(1, 2) : 0; i > 0; --i) {
+      PlannedPod& pod =
+          bound.emplace_back(SmallPod("starts-" + std::to_string(i), machine, random));
+      pod.faults.clear();
+      pod.undecided.clear();
+      pod.is_pending = true;
+      pod.node_name = "n";
+      beside_shares += truth->state().cpu.shares.empty() || node.files.cpu_shares.empty() ? 0 : 1;
+      starting += admit(pod) ? 1 : 0;  // one that is refused can stay bound for some time
+    }
+    if (random.OnceIn(2)) std::ranges::reverse(bound);
+    std::ranges::copy(bound, std::back_inserter(node.running));
     Result<PlannedNode> planned = MakePlannedNode(node);
     ASSERT_TRUE(planned.ok()) << planned.error().Text();
     for (int step = 0; step < 4; ++step) {
@@ -136,15 +182,22 @@ TEST(GuessedPlacesProperty, AnswersAsTheNodeItselfOrLeavesItOpen) {
                                   << "\n"
                                   << node.config;
       guessed += planned->has_guesses() ? 1 : 0;
+      asked_whole += is_whole(pod) ? 1 : 0;
       ++(fits ? fitting : refused);
     }
   }
   EXPECT_GT(fitting, runs / 4);
-  EXPECT_GT(guessed, runs / 8);
+  EXPECT_GT(guessed, runs / 16);
   EXPECT_GT(refused, 0);
   EXPECT_GT(open, 0);
   EXPECT_GT(of_before, runs / 100);
   EXPECT_GT(hidden, runs / 100);
+  EXPECT_GT(ignored, 0);
+  EXPECT_GT(resized, runs / 20);
+  EXPECT_GT(whole, runs / 20);
+  EXPECT_GT(asked_whole, 0);
+  EXPECT_GT(starting, runs / 20);
+  EXPECT_GT(beside_shares, 0);
 }
 
 AmountRow RandomRow(size_t length, int most, Random& random) {

@@ -12,9 +12,11 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/placement/fleet_node.h"
 #include "alignd/pod/pod_requests.h"
 #include "alignd/scenario/simulation.h"
+#include "core/admitted_pods.h"
 #include "core/crowded_node.h"
 #include "core/random_fleet.h"
 #include "core/random_planned.h"
@@ -40,8 +42,7 @@ class Truth {
 
   // Whether the node admits a pod that is bound to it.
   bool Arrive(const PlannedPod& as_taken) {
-    const scenario::AdmitPod step{PodOn(config_, as_taken)};
-    return simulation_.Run(step).admission->admitted();
+    return AdmitsWithDevices(simulation_, PodOn(config_, as_taken));
   }
 
   // The node decides about the first `count` containers, each alone, when they are created. Whether
@@ -72,9 +73,12 @@ class Truth {
     return !requested_.ShortagesOf(allocatable_, pod.pod.uid, RequestsOf(pod)).empty();
   }
 
+  bool IsWholePod(const PlannedPod& pod) const { return IsWhole(simulation_, PodOn(config_, pod)); }
+
   NodeFiles Files() const {
     return {simulation_.CpuManagerState(), simulation_.MemoryManagerState(),
-            checkpoint::FormatDeviceCheckpoint(simulation_.state().devices)};
+            checkpoint::FormatDeviceCheckpoint(simulation_.state().devices),
+            checkpoint::FormatSharesCheckpoint(simulation_.state().cpu.shares)};
   }
 
  private:
@@ -90,6 +94,7 @@ class Truth {
 
 PlannedPod AsAnnotated(PlannedPod pod) {
   pod.pod.containers = pod.annotated->containers;
+  pod.pod.pod_level = pod.annotated->pod_level;
   pod.pod.stated_qos.reset();
   return pod;
 }
@@ -168,22 +173,30 @@ Ways InAllWays(const std::vector<Truth>& truths, const PlannedPod& pod, bool is_
   return ways;
 }
 
-// What a pod that runs can have: it was admitted in one of the ways. What it has of its annotation
-// are devices.
-std::vector<Truth> RunningInAllWays(const Truth& truth, const PlannedPod& pod) {
+// What a pod that runs can have: it was admitted in one of the ways, also in one of before a
+// restart of alignd. `shown`: the pod as the scheduler has it.
+std::vector<Truth> RunningInAllWays(const Truth& truth, const PlannedPod& pod,
+                                    const PlannedPod& here, const PlannedPod& shown) {
   std::vector<Truth> after;
-  for (const bool by_spec : {true, false}) {
-    if (!by_spec && (!pod.annotated || pod.annotated->containers.empty())) continue;
+  std::vector<PlannedPod> ways = {pod, AsAnnotated(pod)};
+  if (here.annotated) ways.push_back(AsAnnotated(here));
+  for (const PlannedPod& way : ways) {
     Truth taken = truth;
-    taken.Count(pod);
-    if (taken.Arrive(by_spec ? pod : AsAnnotated(pod))) after.push_back(std::move(taken));
+    taken.Count(shown);
+    const bool fits = IsInParts(pod) && taken.HasParts(way)
+                          ? taken.ArriveInParts(way, way.pod.containers.size())
+                          : taken.Arrive(way);
+    if (fits) after.push_back(std::move(taken));
   }
   return after;
 }
 
-// The pod with an annotation that has other devices than its spec.
+constexpr char kMore[] = "more";
+
+// The pod with an annotation that has other devices than its spec, and can have a container that
+// the spec does not have, or can leave one out.
 void AnnotateOtherDevices(PlannedPod& pod, Random& random) {
-  pod.annotated = {pod.pod.containers};
+  pod.annotated = {pod.pod.containers, pod.pod.pod_level};
   pod.annotation_conflict = "annotation x contradicts the spec";
   for (size_t i = 0; i < pod.pod.containers.size(); ++i) {
     const int64_t devices = random.Number(0, 2);
@@ -194,8 +207,24 @@ void AnnotateOtherDevices(PlannedPod& pod, Random& random) {
       pod.annotated_devices[container.name]["a.com/dev"] = Quantity(devices);
     }
   }
+  std::vector<Container>& containers = pod.annotated->containers;
+  if (random.OnceIn(3)) {
+    Container more = containers.back();
+    more.name = kMore;
+    const int64_t devices = random.Number(0, 2);
+    SetAmount(more, "a.com/dev", devices);
+    if (devices > 0) pod.annotated_devices[kMore]["a.com/dev"] = Quantity(devices);
+    containers.push_back(std::move(more));
+  } else if (random.OnceIn(3)) {
+    pod.annotated->is_partial = true;
+    pod.annotated_devices.erase(containers.back().name);
+    SetAmount(containers.back(), "a.com/dev", 0);
+    SetAmount(containers.back(), "b.com/dev", 0);
+  }
   pod.without_devices = {"", WithoutDevices(*pod.annotated)};
 }
+
+bool HasMore(const PlannedPod& pod) { return pod.annotated->containers.back().name == kMore; }
 
 TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
   Random random;
@@ -205,6 +234,10 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
   int open = 0;
   int of_arriving = 0;
   int of_running = 0;
+  int of_resized = 0;
+  int of_more = 0;  // with a container that only the annotation has
+  int of_starting = 0;
+  int of_whole = 0;    // pods with CPUs as a whole that are answered
   int in_parts = 0;    // decided beside a pod of which this is so
   int by_devices = 0;  // pods that fit with and without devices
   for (int run = 0; run < runs; ++run) {
@@ -229,7 +262,7 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
     // What the node does with a pod that it would refuse by what is known is left open, and where
     // pods are that run.
     bool is_exact = true;
-    const int before = random.Number(0, 5);
+    const int before = random.Number(0, 7);
     if (before < 2) {
       PlannedPod pod = random_pod("arriving");
       Annotate(pod, random);
@@ -246,17 +279,47 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
     } else if (before == 2) {
       PlannedPod pod = random_pod("running");
       AnnotateOtherDevices(pod, random);
-      std::vector<Truth> running = RunningInAllWays(truths[0], AsHere(*config, pod));
+      PlannedPod shown = pod;
+      const bool is_resized = random.OnceIn(3) && ShowResized(shown, random);
+      std::vector<Truth> running = RunningInAllWays(truths[0], pod, AsHere(*config, pod), shown);
       if (running.empty()) continue;
-      if (random.OnceIn(2)) {
+      if (random.OnceIn(2) && !IsInParts(pod)) {
         running = {random.OneOf(running)};
         node.files = running[0].Files();
       }
       truths = std::move(running);
       is_exact = false;
-      node.running.push_back(pod);
+      node.running.push_back(shown);
       ++contradicted;
       ++of_running;
+      of_resized += is_resized ? 1 : 0;
+      of_more += HasMore(pod) ? 1 : 0;
+    } else if (before == 3) {
+      for (int i = random.Number(0, 2); i > 0; --i) {
+        const PlannedPod other = random_pod("runs-" + std::to_string(i));
+        if (truths[0].Admit(other, other)) node.running.push_back(other);
+      }
+      if (random.OnceIn(2)) node.files = truths[0].Files();
+      is_exact = false;
+      // An annotation with other sizes than CRI shows, the node refuses.
+      PlannedPod pod = random_pod("starts");
+      if (random.OnceIn(3)) {
+        AddEqualAnnotation(pod);
+      } else {
+        AnnotateOtherDevices(pod, random);
+      }
+      pod.is_pending = true;
+      pod.node_name = "n";
+      node.running.push_back(pod);
+      const PlannedPod here = AsHere(*config, pod);
+      if (here.annotated) {
+        truths = InAllWays(truths, here, true).after;
+        ++contradicted;
+        ++of_starting;
+      } else {
+        truths[0].Count(pod);
+        truths[0].Arrive(pod);
+      }
     }
     Result<PlannedNode> planned = MakePlannedNode(node);
     ASSERT_TRUE(planned.ok()) << planned.error().Text();
@@ -288,6 +351,7 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
           all_fit = all_fit && fits;
         }
       }
+      of_whole += truths[0].IsWholePod(pod) && verdict.outcome != Outcome::kUndecided ? 1 : 0;
       if (has_parts && !here.annotated && verdict.outcome != Outcome::kUndecided) ++in_parts;
       if (here.annotated && verdict.outcome == Outcome::kFits) ++by_devices;
       const auto place = [&] {
@@ -313,7 +377,11 @@ TEST(PodReadingsProperty, AnswersWhatHoldsInAllWays) {
   EXPECT_GT(refused, runs / 4);
   EXPECT_GT(open, runs / 8);
   EXPECT_GT(of_arriving, runs / 8);
-  EXPECT_GT(of_running, runs / 20);
+  EXPECT_GT(of_running, runs / 30);
+  EXPECT_GT(of_resized, 0);
+  EXPECT_GT(of_more, 0);
+  EXPECT_GT(of_starting, runs / 20);
+  EXPECT_GT(of_whole, 0);
   EXPECT_GT(in_parts, runs / 20);
   EXPECT_GT(by_devices, 0);
 }

@@ -87,12 +87,18 @@ class GuessedPlaces {
                                   const admission::NodeState& state) const;
   void AddUnclear(const std::set<std::string>& resources);
   NumaAmounts PartOf(const admission::Node& node, const Pod& pod, const Container& container) const;
+  // Whether init containers have some of it: what later containers reuse depends on where it is.
+  bool ReusesOfInit(const admission::Node& node, const Pod& pod) const;
   // What the pod is assigned as a whole, for its containers to have parts of.
   static NumaAmounts WholeOf(const admission::Node& node, const Pod& pod);
   std::vector<NumaAmounts> PartsOf(const admission::Node& node, const Pod& pod) const;
   std::vector<Item> ItemsWith(const std::vector<NumaAmounts>& parts) const;
-  // For WhyOpen: NUMA nodes, unless the devices are on none. `items`: those with some of `wanted`.
-  std::string WhatIsOpen(const NumaAmounts& wanted, const std::vector<Item>& items) const;
+  // For WhyOpen, on several NUMA nodes, of a pod that needs `parts`.
+  bool IsOpen(const admission::Node& node, const Pod& pod, const std::vector<NumaAmounts>& parts,
+              const admission::Admission& decided) const;
+  // What is open then: NUMA nodes, if it is open without devices that are on none.
+  std::string WhatIsOpen(const admission::Node& node, const Pod& pod,
+                         std::vector<NumaAmounts> parts, const admission::Admission& decided) const;
   bool IsOnOneNode(const NumaAmounts& amounts) const;
   bool Spans(const std::string& resource, int64_t amount) const;
   // Whether all of it is free even if these pods have all that they can have.

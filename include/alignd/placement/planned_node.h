@@ -130,7 +130,7 @@ class PlannedNode {
  private:
   PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
 
-  void SetUndecided(const Pod& pod);
+  void SetUndecided(const Pod& pod, bool is_by_annotation = false);
   // The functions of these names, by what this node alone knows. `counted`: what the scheduler
   // counts for the pod, which is what its spec requests.
   Verdict PlaceHere(const PlannedPod& pod, const ResourceList& counted);
@@ -169,6 +169,11 @@ class PlannedNode {
   bool IsAlike(const PlannedNode& other) const;
 
   void CountPodsOfFiles();
+  // What a pod that runs has been assigned is a guess, unless it comes last: those that come before
+  // it are guesses too, unless they are alike. `before`: the state without it. False: it is none.
+  bool Guess(const PlannedPod& pod, bool comes, const admission::NodeState& before);
+  // guessed_, to add a pod that runs: those that came before it are guesses then.
+  GuessedPlaces& Guesses();
   // The part of AddRunning that assigns. `name`: of the pod, for errors and notes.
   Result<Done> PlaceRunning(const PlannedPod& pod, const std::string& name, IfRefused if_refused);
   // Whether the pod has an assignment.
@@ -214,10 +219,21 @@ class PlannedNode {
   std::map<std::string, std::set<std::string>> unlisted_owned_;
   RequestedResources requested_;
   std::set<std::string> names_;  // NAMESPACE/NAME of pods that are counted
-  // UID and namespace/name, in the order of Place.
-  std::vector<std::pair<std::string, std::string>> undecided_;
+  // In the order of Place.
+  struct UndecidedPod {
+    std::string uid;
+    std::string name;               // NAMESPACE/NAME
+    bool is_by_annotation = false;  // how the node takes it is not known
+
+    friend bool operator==(const UndecidedPod&, const UndecidedPod&) = default;
+  };
+  std::vector<UndecidedPod> undecided_;
   BlurredResources blurred_;  // with NodeInput::object_view
   GuessedPlaces guessed_;
+  // Pods that come after all that the state files have, in whatever order as they are alike. One of
+  // them.
+  GuessedPlaces coming_;
+  std::optional<Pod> coming_pod_;
   // The name of the first of these pods, if it was planned: its containers are decided about one by
   // one, or there are too many ways in which the node can take such pods, or in which their init
   // containers can have ended.

@@ -322,11 +322,12 @@ std::map<std::string, ResourceList> AnnotatedDevices(const json::View& metadata,
   const Result<std::vector<Container>> read = ContainersIn(stated->first, stated->second);
   if (!read.ok()) return devices;
   for (const Container& container : *read) {
+    // It can have devices for a container that the spec does not have.
     const auto own = std::ranges::find(pod.containers, container.name, &Container::name);
-    if (own == pod.containers.end()) continue;
     for (const auto& [name, amount] : container.resources.limits) {
       if (!IsExtendedResource(name)) continue;
-      const Quantity* const of_spec = Find(own->resources.limits, name);
+      const Quantity* const of_spec =
+          own == pod.containers.end() ? nullptr : Find(own->resources.limits, name);
       if ((of_spec == nullptr ? Quantity() : *of_spec) < amount) {
         devices[container.name][name] = amount;
       }

@@ -1,7 +1,6 @@
 #include "alignd/placement/guessed_places.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -18,20 +17,10 @@
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::placement {
-namespace {
 
 using admission::Node;
 using admission::NodeState;
 using memorymanager::IsMemoryType;
-
-// Where init containers have some of it, what later containers reuse depends on where it is.
-bool ReusesOfInit(const Pod& pod, const std::function<bool(const Container&)>& has_some) {
-  return std::ranges::any_of(pod.containers, [&has_some](const Container& one) {
-    return one.kind == ContainerKind::kInit && has_some(one);
-  });
-}
-
-}  // namespace
 
 bool GuessedPlaces::Spans(const std::string& resource, int64_t amount) const {
   const auto found = capacity_.find(resource);
@@ -69,6 +58,12 @@ NumaAmounts GuessedPlaces::WholeOf(const Node& node, const Pod& pod) {
   if (!memory.ok()) return whole;  // the node refuses the pod for it
   for (const auto& [type, bytes] : *memory) whole[type] = static_cast<int64_t>(bytes);
   return whole;
+}
+
+bool GuessedPlaces::ReusesOfInit(const Node& node, const Pod& pod) const {
+  return std::ranges::any_of(pod.containers, [&](const Container& one) {
+    return one.kind == ContainerKind::kInit && !PartOf(node, pod, one).empty();
+  });
 }
 
 std::vector<NumaAmounts> GuessedPlaces::PartsOf(const Node& node, const Pod& pod) const {
@@ -119,8 +114,7 @@ bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
   }
   if (HasMemory(parts) || has_part_of_core_) return false;
   const std::vector<Item> items = ItemsWith(parts);
-  const bool reuses =
-      ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
+  const bool reuses = ReusesOfInit(node, pod);
   if (!reuses && std::ranges::none_of(items, &Item::is_unclear)) return true;
   return IsFreeInAnyCase(parts);  // even if nothing is reused
 }
@@ -130,9 +124,7 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
                               const admission::Admission& decided) const {
   const topologymanager::Policy& policy = admission::TopologyOf(node, pod);
   const bool keeps_on_one = KeepsOnOneNode(node, policy);
-  if (ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); })) {
-    return true;
-  }
+  if (ReusesOfInit(node, pod)) return true;
   // Not even sums are known, unless they are at most so much.
   const auto is_unknown = [](const Item& item) { return item.is_unclear && !item.is_at_most; };
   if (!std::ranges::none_of(ItemsWith(parts), is_unknown)) return true;
@@ -154,7 +146,7 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
     for (const auto& [resource, of_numa] : free_) {
       free[resource] = std::accumulate(of_numa.begin(), of_numa.end(), int64_t{0});
     }
-    for (const Item& item : items_) {
+    for (const Item& item : ItemsWith(parts)) {
       if (item.is_unclear) return true;
       for (const auto& [resource, amount] : item.amounts) free[resource] -= amount;
     }
@@ -213,14 +205,7 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
   const std::vector<NumaAmounts> parts = PartsOf(node, pod);
   const std::vector<Item> items = ItemsWith(parts);
   const bool has_unclear = !std::ranges::none_of(items, &Item::is_unclear);
-  const bool reuses =
-      ReusesOfInit(pod, [&](const Container& one) { return !PartOf(node, pod, one).empty(); });
-  // Other refusals follow from sums, or were there before a manager was asked.
-  const auto& at = decided.refused_at;
-  const bool is_by_place =
-      decided.admitted() ||
-      (at && (has_unclear || reuses || at->by == admission::RefusedBy::kTopology ||
-              at->by == admission::RefusedBy::kMemory));
+  const bool reuses = ReusesOfInit(node, pod);
   // Also if it is refused: the CPUs that it must have are free elsewhere.
   if ((node.cpu && NeedsCpuNumbers(node, pod)) || admission::IsKeptApart(node, pod)) {
     return "which CPUs they are";
@@ -239,29 +224,41 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
     // The ones that are left may be those of which no plugin has said a NUMA node.
     return must_align && takes_loose && !items.empty() ? "which devices they are" : "";
   }
+  return IsOpen(node, pod, parts, decided) ? WhatIsOpen(node, pod, parts, decided) : "";
+}
+
+bool GuessedPlaces::IsOpen(const Node& node, const Pod& pod, const std::vector<NumaAmounts>& parts,
+                           const admission::Admission& decided) const {
   const bool asks = std::ranges::any_of(pod.containers, [&](const Container& one) {
     return admission::AsksForOneNode(node, pod, one);
   });
-  if (!is_by_place && !asks) return {};
-  const bool is_open =
-      asks || (!items.empty() &&
-               (pod.pod_level_managers == PodLevelManagers::kPod ||
-                (!IsDecidedBySums(node, pod, parts) && DependsOn(node, pod, parts, decided))));
-  return is_open ? WhatIsOpen(SumOf(parts), items) : "";
+  if (asks) return true;
+  const std::vector<Item> items = ItemsWith(parts);
+  if (items.empty()) return false;
+  // Other refusals follow from sums, or were there before a manager was asked.
+  const auto& at = decided.refused_at;
+  const bool is_by_place =
+      decided.admitted() ||
+      (at &&
+       (!std::ranges::none_of(items, &Item::is_unclear) || ReusesOfInit(node, pod) ||
+        at->by == admission::RefusedBy::kTopology || at->by == admission::RefusedBy::kMemory));
+  if (!is_by_place) return false;
+  return pod.pod_level_managers == PodLevelManagers::kPod ||
+         (!IsDecidedBySums(node, pod, parts) && DependsOn(node, pod, parts, decided));
 }
 
-std::string GuessedPlaces::WhatIsOpen(const NumaAmounts& wanted,
-                                      const std::vector<Item>& items) const {
-  bool has_loose = false;
-  for (const Item& item : items) {
-    for (const auto& [resource, amount] : item.amounts) {
-      if (!wanted.contains(resource)) continue;
-      const bool is_loose = loose_.contains(resource);
-      if (capacity_.contains(resource) && !is_loose) return "the NUMA nodes that they are on";
-      has_loose = has_loose || is_loose;
-    }
+std::string GuessedPlaces::WhatIsOpen(const Node& node, const Pod& pod,
+                                      std::vector<NumaAmounts> parts,
+                                      const admission::Admission& decided) const {
+  const bool has_loose = std::ranges::any_of(
+      SumOf(parts), [this](const auto& one) { return loose_.contains(one.first); });
+  for (NumaAmounts& part : parts) {
+    std::erase_if(part, [this](const auto& one) {
+      return !capacity_.contains(one.first) || loose_.contains(one.first);
+    });
   }
-  if (items.empty()) return "the NUMA nodes that they are on";  // of shared CPUs
+  std::erase_if(parts, [](const NumaAmounts& part) { return part.empty(); });
+  if (IsOpen(node, pod, parts, decided)) return "the NUMA nodes that they are on";
   return has_loose ? "which devices they are" : "how many devices they are";
 }
 

@@ -79,6 +79,20 @@ Result<nlohmann::json> ReadGiven(const TopologyObject& object, const std::string
   return config;
 }
 
+// The attribute of an object that alignd writes in which the policies cannot be.
+Error WrongPolicies(const TopologyObject& object, const nlohmann::json& options,
+                    const std::string& what) {
+  const char* attribute = nrt::kPolicyOptionsAttribute;
+  for (const PolicyField& policy : kPolicyFields) {
+    const bool is_it =
+        !options.contains(policy.field) && what.starts_with(std::string(policy.field) + ":");
+    if (is_it) attribute = policy.attribute;
+  }
+  return BadField(object, "attribute " + std::string(attribute) + ": " + what,
+                  "let alignd-events --topology write the object; if the alignd of that node is "
+                  "newer than this program, upgrade this program");
+}
+
 // What ParsePolicyOptions does not read as a boolean, it refuses later.
 bool IsOn(const std::map<std::string, std::string>& options, const char* name) {
   const auto found = options.find(name);
@@ -109,7 +123,10 @@ Result<ObjectConfig> ReadObjectConfig(const TopologyObject& object, const std::s
   }
   config.kubelet["evictionHard"] = nlohmann::json::object();
   Result<KubeletConfig> parsed = ParseKubeletConfig(config.kubelet.dump());
-  if (!parsed.ok()) return parsed.error().In("NodeResourceTopology " + object.name);
+  if (!parsed.ok()) {
+    if (options->is_object()) return WrongPolicies(object, *options, parsed.error().message);
+    return parsed.error().In("NodeResourceTopology " + object.name);
+  }
   config.assigns_cpus = parsed->cpu_manager_policy == CpuManagerPolicy::kStatic;
   config.assigns_memory = parsed->memory_manager_policy == MemoryManagerPolicy::kStatic;
   config.shares_nodes =

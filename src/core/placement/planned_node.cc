@@ -14,8 +14,6 @@
 namespace alignd::placement {
 namespace {
 
-using UidAndName = std::pair<std::string, std::string>;
-
 // The kubelet refuses the pod.
 void SetRefused(Verdict& verdict, Refusal refusal) {
   verdict.outcome = Outcome::kRefused;
@@ -164,7 +162,7 @@ Verdict PlannedNode::PlaceHere(const PlannedPod& pod, const ResourceList& counte
       return checked;
     }
   }
-  std::erase_if(undecided_, [&pod](const UidAndName& one) { return one.first == pod.pod.uid; });
+  std::erase_if(undecided_, [&pod](const UndecidedPod& one) { return one.uid == pod.pod.uid; });
   const admission::NodeState before = state();
   Verdict verdict = AskKubelet(pod);
   if (verdict.outcome != Outcome::kFits) return verdict;
@@ -245,10 +243,10 @@ void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
                      "this pod fits depends on it; add the state files of the node");
 }
 
-void PlannedNode::SetUndecided(const Pod& pod) {
-  for (PlannedNode& other : others_) other.SetUndecided(pod);
-  if (std::ranges::find(undecided_, pod.uid, &UidAndName::first) != undecided_.end()) return;
-  undecided_.emplace_back(pod.uid, NameOf(pod));
+void PlannedNode::SetUndecided(const Pod& pod, bool is_by_annotation) {
+  for (PlannedNode& other : others_) other.SetUndecided(pod, is_by_annotation);
+  if (std::ranges::find(undecided_, pod.uid, &UndecidedPod::uid) != undecided_.end()) return;
+  undecided_.push_back({pod.uid, NameOf(pod), is_by_annotation});
 }
 
 void PlannedNode::InterpretByObject(const PlannedPod& pod, Verdict& verdict,

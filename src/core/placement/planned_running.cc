@@ -116,14 +116,14 @@ void PlannedNode::ForgetOwned(const Pod& pod) {
 void PlannedNode::RunUnclear(const PlannedPod& reading, const PlannedPod& pod) {
   ForgetOwned(pod.pod);
   if (pod.is_resizing && !IsInState(pod)) {
-    guessed_.AddResized(node(), Managed(reading), state());
+    Guesses().AddResized(node(), Managed(reading), state());
   } else {
-    guessed_.AddAtMost(node(), Managed(reading), state());
+    Guesses().AddAtMost(node(), Managed(reading), state());
   }
   const ResourceList counted = RequestsOfPod(pod.pod, pod.overhead);
   std::set<std::string> devices = UnlistedDevices(pod);
   devices.merge(UncountedDevices(reading, counted));
-  if (!devices.empty()) guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
+  if (!devices.empty()) Guesses().AddUnlisted(node(), Managed(pod), state(), devices);
   Count(pod.pod, counted);
 }
 
@@ -184,11 +184,11 @@ Result<Done> PlannedNode::RunHere(const PlannedPod& reading, const PlannedPod& p
     const Result<Done> placed = PlaceRunning(reading, name, if_refused);
     if (!placed.ok()) return placed;
   } else if (!IsInState(pod)) {
-    guessed_.AddResized(node(), Managed(reading), state());
+    Guesses().AddResized(node(), Managed(reading), state());
   }
   // With the annotation, it has them already, unless the node is one that would not admit it.
   if (const std::set<std::string> devices = UnlistedDevices(pod); !devices.empty()) {
-    guessed_.AddUnlisted(node(), Managed(pod), state(), devices);
+    Guesses().AddUnlisted(node(), Managed(pod), state(), devices);
     notes_.push_back(name + "an annotation has " + Joined({devices.begin(), devices.end()}) +
                      ", which its spec does not have, and no state file has these devices for it: "
                      "pods that need some are undecided; give state files that are newer than the "
@@ -196,6 +196,23 @@ Result<Done> PlannedNode::RunHere(const PlannedPod& reading, const PlannedPod& p
   }
   Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
   return Done{};
+}
+
+bool PlannedNode::Guess(const PlannedPod& pod, bool comes, const admission::NodeState& before) {
+  const Pod unnamed = WithoutNames(pod).pod;
+  if (comes && guessed_.empty() && (!coming_pod_ || *coming_pod_ == unnamed)) {
+    if (coming_.Add(node(), Managed(pod), before, state())) coming_pod_ = unnamed;
+    return false;
+  }
+  GuessedPlaces places = guessed_.empty() ? coming_ : guessed_;
+  if (!places.Add(node(), Managed(pod), before, state())) return false;
+  guessed_ = std::move(places);
+  return true;
+}
+
+GuessedPlaces& PlannedNode::Guesses() {
+  if (guessed_.empty()) guessed_ = coming_;
+  return guessed_;
 }
 
 Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string& name,
@@ -213,9 +230,7 @@ Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string&
   const admission::NodeState before = state();
   const Verdict verdict = AskKubelet(known);
   if (verdict.outcome == Outcome::kFits) {
-    // One that comes last is no guess, unless it follows from one.
-    if ((!comes || !guessed_.empty()) && guessed_.Add(node(), Managed(known), before, state()) &&
-        std::ranges::find(notes_, kGuessNote) == notes_.end()) {
+    if (Guess(known, comes, before) && std::ranges::find(notes_, kGuessNote) == notes_.end()) {
       notes_.emplace_back(kGuessNote);
     }
     return Done{};
@@ -223,7 +238,7 @@ Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string&
   // A refusal takes from the pod what it has.
   simulation_.SetState(before);
   const bool is_by_order = !guessed_.empty();
-  const bool is_open = guessed_.AddWithoutPlace(node(), Managed(known), before);
+  const bool is_open = Guesses().AddWithoutPlace(node(), Managed(known), before);
   if (if_refused == IfRefused::kError && !comes && !is_by_order && (is_open || !IsInState(pod))) {
     return Error{ErrorCode::kInvalidArgument,
                  name + verdict.refusal->reason + ": " + verdict.refusal->message,

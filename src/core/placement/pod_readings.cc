@@ -30,9 +30,9 @@ Verdict Undecided(Stage stage, std::string why, std::string cause) {
           "Undecided: " + std::move(cause)};
 }
 
-// Of a pod that is decided in parts, the kubelet's refusal of the whole pod says nothing.
+// Of a pod that is decided in parts, a refusal of the whole pod by the managers says nothing.
 bool MayFit(const Verdict& verdict, bool is_whole) {
-  return verdict.outcome != Outcome::kRefused || (!is_whole && verdict.stage == Stage::kKubelet);
+  return verdict.outcome != Outcome::kRefused || (!is_whole && verdict.admission.has_value());
 }
 
 // Nothing is known that all readings have in common.
@@ -142,7 +142,8 @@ void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
 bool PlannedNode::IsAlike(const PlannedNode& other) const {
   return HasTheSame(state(), other.state()) && requested_.by_pod() == other.requested_.by_pod() &&
          names_ == other.names_ && undecided_ == other.undecided_ && blurred_ == other.blurred_ &&
-         guessed_ == other.guessed_ && why_lacks_shares_ == other.why_lacks_shares_ &&
+         guessed_ == other.guessed_ && coming_ == other.coming_ &&
+         coming_pod_ == other.coming_pod_ && why_lacks_shares_ == other.why_lacks_shares_ &&
          unlisted_owned_ == other.unlisted_owned_;
 }
 
@@ -261,7 +262,7 @@ Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
     // What is known holds without the pod alone.
     *this = std::move(without_pod);
     if (verdict.outcome != Outcome::kFits) {
-      SetUndecided(pod.pod);
+      SetUndecided(pod.pod, /*is_by_annotation=*/true);
       return verdict;
     }
     // It is on the node, as one of both has it.
@@ -292,7 +293,9 @@ void PlannedNode::AddArriving(const PlannedPod& planned) {
   };
   add(*this);
   for (PlannedNode& other : others) add(other);
-  if (!AddOthers(std::move(others), std::move(more), pod)) SetUndecided(pod.pod);
+  if (!AddOthers(std::move(others), std::move(more), pod)) {
+    SetUndecided(pod.pod, /*is_by_annotation=*/true);
+  }
 }
 
 bool PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,

@@ -66,9 +66,17 @@ std::vector<std::string> PlannedNode::OwnedByOthers(const PlannedPod& pod) const
 }
 
 std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {
-  for (const auto& [other, name] : undecided_) {
-    if (other == uid) continue;
-    return {"pod " + name +
+  for (const UndecidedPod& other : undecided_) {
+    if (other.uid == uid) continue;
+    if (other.is_by_annotation) {
+      return {
+          "pods of the node have annotations with resources that differ from their specs, the "
+          "last of them pod " +
+          other.name +
+          ": there are too many ways in which the node can take them, and what they take is "
+          "not known; make annotation and spec of each equal, or remove the annotations"};
+    }
+    return {"pod " + other.name +
             " before it cannot be decided, and what that pod takes is not known; plan this pod "
             "without that one"};
   }

@@ -25,6 +25,9 @@ inline std::string ConfigText(const KubeletConfig& config) {
   }
   text +=
       R"(,"numaAllocateStrategy":")" + std::string(ToString(config.numa_allocate_strategy)) + '"';
+  if (config.feature_gates.contains("PodLevelResourceManagers")) {
+    text += R"(,"featureGates":{"PodLevelResourceManagers":true})";
+  }
   const auto list_of = [](const std::set<PodPolicy>& policies) {
     std::string list;
     for (const PodPolicy policy : policies) {
@@ -58,6 +61,7 @@ inline FleetNode RandomFleetNode(const std::string& name, Random& random) {
   if (random.OnceIn(10)) node.input.unlocated_devices["a.com/dev"] = "not known";
   KubeletConfig config = admission::RandomConfig(random);
   LetPodsChoose(config, random);
+  if (random.OnceIn(2)) config.feature_gates["PodLevelResourceManagers"] = true;
   node.config = ConfigText(config);
   if (random.OnceIn(4)) node.config.insert(1, R"("annotatedExtendedResources":false,)");
   if (random.OnceIn(2)) {

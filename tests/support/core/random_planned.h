@@ -1,12 +1,14 @@
 // Random pods and devices for tests of planning.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alignd/placement/manifest.h"
+#include "alignd/pod/pod_requests.h"
 #include "alignd/scenario/scenario.h"
 #include "core/crowded_node.h"
 
@@ -99,6 +101,25 @@ inline void AskForIsolatedCpus(Pod& pod, Random& random) {
                        pod.policies.isolation);
 }
 
+// The pod is Guaranteed by what it requests as a whole, which is what its containers request
+// together or more. Some of them request nothing of their own.
+inline void AddPodLevel(Pod& pod, Random& random) {
+  for (Container& container : pod.containers) {
+    if (!random.OnceIn(3)) continue;
+    for (const char* const name : {"cpu", "memory"}) {
+      container.resources.requests.erase(name);
+      container.resources.limits.erase(name);
+    }
+  }
+  ResourceList of_containers = RequestsOfContainers(pod.containers);
+  ResourceList whole;
+  whole["cpu"] = Quantity(of_containers["cpu"].Value() + random.Number(1, 2));
+  whole["memory"] = Quantity(of_containers["memory"].Value() + (int64_t{1} << 30));
+  if (random.OnceIn(6)) whole["cpu"] += Amounts({{"cpu", "500m"}})["cpu"];
+  pod.pod_level = Resources{.requests = whole, .limits = whole};
+  pod.stated_qos.reset();
+}
+
 // Requests of the shared pool and of exclusive CPUs, of devices that are there and of others.
 inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, Random& random) {
   PlannedPod planned;
@@ -118,6 +139,7 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
       container.resources.requests["cpu"] = container.resources.limits["cpu"] = part;
     }
   }
+  if (random.OnceIn(8)) AddPodLevel(planned.pod, random);
   if (random.OnceIn(4)) planned.overhead = Amounts({{"cpu", "750m"}, {"memory", "512Mi"}});
   if (random.OnceIn(6)) {
     planned.pod.containers[0].resources.requests["b.com/dev"] = Quantity(1);
@@ -151,6 +173,30 @@ inline void SetAmount(Container& container, const std::string& resource, int64_t
   container.resources.limits[resource] = container.resources.requests[resource] = Quantity(amount);
 }
 
+// The pod as the API server shows it while it is resized in place: the node has followed the last
+// change of its spec, or has not yet. Limits are those of the spec, and of requests, the larger
+// ones count. Its class never changes. `pod`: as it is. False: it has nothing that can be resized.
+inline bool ShowResized(PlannedPod& pod, Random& random) {
+  const QosClass qos = QosOf(pod.pod);
+  std::vector<Resources*> all;
+  if (pod.pod.pod_level) all.push_back(&*pod.pod.pod_level);
+  for (Container& container : pod.pod.containers) {
+    if (container.kind != ContainerKind::kInit) all.push_back(&container.resources);
+  }
+  const std::string name = random.OneOf<std::string>({"cpu", "cpu", "memory"});
+  std::erase_if(all, [&name](const Resources* one) {
+    return !one->requests.contains(name) || !one->limits.contains(name);
+  });
+  if (all.empty()) return false;
+  Resources& resized = *random.OneOf(all);
+  const Quantity other(name == "cpu" ? random.Number(1, 4) : int64_t{random.Number(1, 4)} << 30);
+  if (random.OnceIn(2)) resized.limits[name] = other;
+  resized.requests[name] = std::max(resized.requests[name], other);
+  pod.pod.stated_qos = qos;
+  pod.is_resizing = true;
+  return true;
+}
+
 inline AnnotatedPod WithoutDevices(AnnotatedPod annotated) {
   for (Container& container : annotated.containers) {
     SetAmount(container, "a.com/dev", 0);
@@ -161,7 +207,7 @@ inline AnnotatedPod WithoutDevices(AnnotatedPod annotated) {
 
 // The pod with an annotation that states what its spec states.
 inline void AddEqualAnnotation(PlannedPod& pod) {
-  pod.without_devices = {"", WithoutDevices({pod.pod.containers})};
+  pod.without_devices = {"", WithoutDevices({pod.pod.containers, pod.pod.pod_level})};
 }
 
 // The pod with an annotation that contradicts its spec. On a node that ignores devices, it may
@@ -174,6 +220,7 @@ inline void AddOtherAnnotation(PlannedPod& pod, Random& random) {
     return;
   }
   pod.annotated->containers = pod.pod.containers;
+  pod.annotated->pod_level = pod.pod.pod_level;
   Container& container = pod.annotated->containers.back();
   const bool has_cpus = !random.OnceIn(3);
   if (has_cpus) SetAmount(container, "cpu", random.Number(1, 4));

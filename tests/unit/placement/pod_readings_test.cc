@@ -80,7 +80,13 @@ TEST(PodReadings, AfterThreeSuchPodsNothingIsDecided) {
     EXPECT_EQ(node->Place(pod).outcome, Outcome::kUndecided);
   }
   EXPECT_TRUE(node->has_undecided());
-  EXPECT_EQ(node->Ask(PodOf("one", "1", "0")).outcome, Outcome::kUndecided);
+  const Verdict one = node->Ask(PodOf("one", "1", "0"));
+  ASSERT_EQ(one.outcome, Outcome::kUndecided);
+  EXPECT_EQ(one.refusal->message,
+            "pods of the node have annotations with resources that differ from their specs, the "
+            "last of them pod default/c: there are too many ways in which the node can take them, "
+            "and what they take is not known; make annotation and spec of each equal, or remove "
+            "the annotations");
   EXPECT_EQ(node->Ask(PodOf("all", "7", "0")).outcome, Outcome::kUndecided);
   EXPECT_EQ(node->Ask(PodOf("large", "8", "0")).outcome, Outcome::kRefused);
 }
@@ -140,6 +146,24 @@ TEST(PodReadings, OfAPodThatIsDecidedInPartsLeaveOpenWhatDependsOnIt) {
   EXPECT_EQ(starting->Ask(PodOf("q", "3", "0")).outcome, Outcome::kUndecided);
   EXPECT_EQ(starting->Ask(PodOf("gpu", "500m", "1")).outcome, Outcome::kUndecided);
   EXPECT_EQ(starting->Ask(PodOf("shared", "500m", "0")).outcome, Outcome::kFits);
+}
+
+// The kubelet refuses it before the managers of the node are asked.
+TEST(PodReadings, OfAPodOfAnotherSystemIsRefused) {
+  FleetNode described = NodeWith(0);
+  PlannedPod pod = PodOfTwo(R"({\"app\":{\"limits\":{\"cpu\":2,\"memory\":\"1Gi\"}}})");
+  EXPECT_EQ(MakePlannedNode(described)->Ask(pod).outcome, Outcome::kUndecided);
+  pod.os = "windows";
+  for (const bool is_ignored : {false, true}) {
+    if (is_ignored) described.config.insert(1, R"("annotatedExtendedResources":false,)");
+    Result<PlannedNode> node = MakePlannedNode(described);
+    ASSERT_TRUE(node.ok()) << node.error().Text();
+    for (const Verdict& verdict : {node->Ask(pod), node->Place(pod)}) {
+      ASSERT_EQ(verdict.outcome, Outcome::kRefused) << verdict.cause;
+      EXPECT_EQ(verdict.refusal->reason, "PodOSNotSupported");
+    }
+    EXPECT_EQ(node->Ask(PodOf("q", "4", "0")).outcome, Outcome::kFits);
+  }
 }
 
 // On two NUMA nodes with 3 and 4 free CPUs, z has the 3 if it comes first. Otherwise, a and b leave
@@ -324,6 +348,34 @@ TEST(PodReadings, OfAPodThatRunsHaveTheContainersOfTheAnnotation) {
   Resources& resources = asked.pod.containers[0].resources;
   resources.limits["a.com/nic"] = resources.requests["a.com/nic"] = Quantity(4);
   EXPECT_EQ(node->Ask(asked).outcome, Outcome::kUndecided);
+}
+
+// NICs are on no NUMA node. `runs` can be on either.
+TEST(PodReadings, SayWhetherNumaNodesOrNumbersAreOpen) {
+  FleetNode described = NodeWith(0);
+  for (const char* const id : {"nic-0", "nic-1"}) {
+    described.input.description.devices["a.com/nic"].emplace_back(id, devicemanager::Device{});
+  }
+  PlannedPod hidden = PodOf("hidden", "500m", "0");
+  hidden.annotated_devices["app"]["a.com/nic"] = Quantity(1);
+  described.running = {PodOf("runs", "1", "0"), hidden};
+  const Result<PlannedNode> node = MakePlannedNode(described);
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  const auto why = [&](const std::string& cpus, int64_t nics) {
+    PlannedPod asked = PodOf("q", cpus, "0");
+    Resources& resources = asked.pod.containers[0].resources;
+    resources.limits["a.com/nic"] = resources.requests["a.com/nic"] = Quantity(nics);
+    const Verdict verdict = node->Ask(asked);
+    if (verdict.outcome != Outcome::kUndecided) return std::string(ToString(verdict.outcome));
+    const std::string& text = verdict.refusal->message;
+    const std::string start = "whether this pod fits depends on ";
+    const size_t from = text.find(start) + start.size();
+    return text.substr(from, text.find(';') - from);
+  };
+  EXPECT_EQ(why("2", 0), "fits");
+  EXPECT_EQ(why("2", 2), "how many devices they are");
+  EXPECT_EQ(why("4", 0), "the NUMA nodes that they are on");
+  EXPECT_EQ(why("4", 2), "the NUMA nodes that they are on");
 }
 
 TEST(PodReadings, OfAPodThatRunsHaveTheSizesOfTheSpec) {

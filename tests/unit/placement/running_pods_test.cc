@@ -155,6 +155,40 @@ TEST(RunningPods, ThatStartBesideAGuessAreGuesses) {
   EXPECT_EQ(node.Ask(CpusOf("q", "1")).outcome, Outcome::kFits);
 }
 
+// The list does not have them in the order in which the node decides about them. NUMA nodes have 3
+// and 4 CPUs: in one order, 1 is left on each, in the other one, 2 are left on one.
+TEST(RunningPods, ThatStartInAnUnknownOrderAreGuesses) {
+  const NodeInput input = RunningInput("socket:2 numa:1 core:4", "nvidia.com/gpu=1@0");
+  const KubeletConfig config = RunningConfig(TopologyManagerPolicy::kSingleNumaNode);
+  const auto empty = scenario::Simulation::Start(input.description, config);
+  const NodeFiles files = {empty->CpuManagerState(), "", "",
+                           checkpoint::FormatSharesCheckpoint({})};
+  const auto starting = [](const std::string& name, const std::string& cpus) {
+    PlannedPod pod = CpusOf(name, cpus);
+    pod.is_pending = true;
+    pod.node_name = "n";
+    return pod;
+  };
+  const auto node_with = [&](const std::vector<PlannedPod>& pods) {
+    PlannedNode node = RunningNode(config, input, files);
+    for (const PlannedPod& pod : pods) EXPECT_TRUE(node.AddRunning(pod).ok());
+    return node;
+  };
+  const PlannedPod two = starting("two", "2");
+  const PlannedPod three = starting("three", "3");
+  for (const PlannedNode& node :
+       {node_with({two, three}), node_with({three, two}), node_with({two, CpusOf("runs", "3")})}) {
+    EXPECT_EQ(node.Ask(CpusOf("q", "2")).outcome, Outcome::kUndecided);
+    EXPECT_EQ(node.Ask(CpusOf("q", "1")).outcome, Outcome::kFits);
+  }
+  // Of pods that are alike, the order does not matter, nor of those without CPUs of their own.
+  PlannedPod shared = starting("shared", "500m");
+  const PlannedNode alike = node_with({two, shared, starting("also", "2")});
+  EXPECT_EQ(alike.Ask(CpusOf("q", "2")).outcome, Outcome::kFits);
+  EXPECT_EQ(alike.Ask(CpusOf("q", "3")).outcome, Outcome::kRefused);
+  EXPECT_FALSE(alike.has_guesses());
+}
+
 // A refusal releases what a pod with CPUs as a whole has.
 TEST(RunningPods, KeepTheCpusOfAPodAsAWhole) {
   KubeletConfig config = RunningConfig(TopologyManagerPolicy::kBestEffort);
@@ -247,6 +281,20 @@ TEST(RunningPods, LeaveOpenTheDevicesOfAnAnnotation) {
         EXPECT_EQ(node.Ask(CpusOf("y", "4")).outcome, Outcome::kFits) << annotation << devices;
       }
     }
+  }
+}
+
+// Also if the node ignores them now, for a container that the spec does not have.
+TEST(RunningPods, LeaveOpenTheDevicesOfAContainerThatOnlyAnAnnotationHas) {
+  KubeletConfig config = RunningConfig();
+  const PlannedPod hidden = AnnotatedRunning(
+      "alignd.io/resources", R"({"app":{},"more":{"limits":{"nvidia.com/gpu":1}}})");
+  for (const bool is_ignored : {false, true}) {
+    config.annotated_extended_resources = !is_ignored;
+    PlannedNode node = RunningNode(config);
+    ASSERT_TRUE(node.AddRunning(hidden).ok());
+    EXPECT_EQ(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "4"}})).outcome, Outcome::kUndecided);
+    EXPECT_EQ(node.Ask(CpusOf("y", "4")).outcome, Outcome::kFits);
   }
 }
 

@@ -321,6 +321,31 @@ TEST(TopologyNodes, RefusesAttributesOfAligndThatCannotBe) {
   }
 }
 
+// It is not the configuration that is wrong.
+TEST(TopologyNodes, NamesTheAttributeOfAligndThatCannotBe) {
+  const auto error_with = [](const std::string& policy, const std::string& options) {
+    Json object = ForeignObject();
+    object["attributes"] = Json::array({{{"name", "topologyManagerPolicy"}, {"value", policy}},
+                                        {{"name", "alignd.io/policyOptions"}, {"value", options}}});
+    return ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1")}), {{"cpu", "1"}});
+  };
+  const std::string remedy =
+      "let alignd-events --topology write the object; if the alignd of that node is newer than "
+      "this program, upgrade this program";
+  for (const auto& [answer, attribute] :
+       {std::pair(error_with("restricted", R"({"cpuManagerPolicyOptions":7})"),
+                  "alignd.io/policyOptions: cpuManagerPolicyOptions"),
+        std::pair(error_with("restricted", R"({"unknownField":7})"),
+                  "alignd.io/policyOptions: unknownField"),
+        std::pair(error_with("no-policy", "{}"), "topologyManagerPolicy: "),
+        std::pair(error_with("restricted", R"({"topologyManagerPolicy":"no-policy"})"),
+                  "alignd.io/policyOptions: topologyManagerPolicy: ")}) {
+    EXPECT_TRUE(HasPart(answer, std::string("NodeResourceTopology w1: attribute ") + attribute))
+        << answer;
+    EXPECT_TRUE(HasPart(answer, remedy)) << answer;
+  }
+}
+
 // A resource that no device plugin serves, as the configuration of the node has it: only the
 // scheduler counts it. The configuration of the planner does not say it.
 TEST(TopologyNodes, AnObjectOfAligndSaysWhatIsNoDevice) {
