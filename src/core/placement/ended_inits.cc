@@ -49,7 +49,7 @@ void PlannedNode::MayEndInitContainers(const PlannedPod& pod) {
     if (!before) return;
     if (!are_too_many) return more.push_back(*std::move(before));
     if (node.guessed_.empty()) node.by_many_inits_ = NameOf(pod.pod);
-    node.guessed_.AddEnded(node.node(), node.Managed(pod), before->state(), node.state());
+    node.Guesses().AddEnded(node.node(), node.Managed(pod), before->state(), node.state());
   };
   end(*this);
   for (PlannedNode& other : others) end(other);
