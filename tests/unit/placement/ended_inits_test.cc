@@ -94,7 +94,7 @@ TEST_F(EndedInits, OfManyPodsLeaveOpenWhatTheyCanHave) {
     EXPECT_EQ(node.Place(WithInit(name, "2", "1")).outcome, Outcome::kFits);
   }
   EXPECT_FALSE(node.has_undecided());
-  EXPECT_EQ(node.Ask(AppOf("nine", "9")).outcome, Outcome::kFits);  // on NUMA node 1
+  EXPECT_EQ(node.Ask(AppOf("eight", "8")).outcome, Outcome::kFits);  // on NUMA node 1
   const auto beside_gpu = [&](const std::string& cpus) {
     Sizes sizes = Cpus(cpus);
     sizes["nvidia.com/gpu"] = "1";
