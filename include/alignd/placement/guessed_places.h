@@ -42,6 +42,10 @@ class GuessedPlaces {
   // all of it: it is not known which. What is open is what depends on it.
   void AddAtMost(const admission::Node& node, const Pod& pod, const admission::NodeState& state);
 
+  // The init containers of the pod have ended in `after`, or still have what they have in `before`.
+  void AddEnded(const admission::Node& node, const Pod& pod, const admission::NodeState& before,
+                const admission::NodeState& after);
+
   // The pod is resized, and `state` has nothing of it: what its containers request does not say
   // what they have.
   void AddResized(const admission::Node& node, const Pod& pod, const admission::NodeState& state);

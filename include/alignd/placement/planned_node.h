@@ -74,7 +74,8 @@ class PlannedNode {
   // asked, or undecided, too. A pod whose annotation contradicts its spec is refused or undecided;
   // a pod after it is undecided if its answer depends on which of both the node follows. So is one
   // after a pod that the node takes with or without devices (PlannedPod::without_devices), which is
-  // itself undecided only if the answers differ.
+  // itself undecided only if the answers differ. And one whose answer depends on whether the init
+  // containers of a pod before it have ended.
   Verdict Place(const PlannedPod& pod);
 
   // Whether the node has the pod is not known: no later pod can be decided. If its annotation
@@ -153,6 +154,12 @@ class PlannedNode {
   // they are created, each alone: it can admit some of the containers, and others elsewhere than a
   // node that knows the whole pod.
   Decided DecidedByAnnotation(const PlannedPod& pod) const;
+  // The init containers of a pod that was placed have ended: what no other container of it reuses
+  // is free again. The node as it was before, unless that changes nothing.
+  std::optional<PlannedNode> EndInitContainers(const PlannedPod& pod);
+  // The same of this node and of `others_`, which get the nodes as they were.
+  void MayEndInitContainers(const PlannedPod& pod);
+  void NoteInitContainers(const Pod& pod);
   // `others_` and these, each once. False: they are too many, and `more` are left out.
   bool AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
                  const PlannedPod& pod);
@@ -228,17 +235,22 @@ class PlannedNode {
   GuessedPlaces coming_;
   std::optional<Pod> coming_pod_;
   // The name of the first of these pods, if it was planned: its containers are decided about one by
-  // one, or there are too many ways in which the node can take such pods.
+  // one, or there are too many ways in which the node can take such pods, or in which their init
+  // containers can have ended.
   std::string in_parts_;
   std::string by_many_;
+  std::string by_many_inits_;
   // The node after the same pods, with other readings of those whose annotation differs from their
-  // spec: as the annotation has them, or refused. This one takes each as its spec has it. None of
-  // them has others, and no two are alike.
+  // spec: as the annotation has them, or refused. This one takes each as its spec has it. And
+  // before the init containers of some have ended, which have in this one. None of them has others,
+  // and no two are alike.
   std::vector<PlannedNode> others_;
   // The names of these pods: whose annotation contradicts their spec, and whose annotation differs
   // in the order of containers, in those that it names, or in devices that the node ignores.
   std::vector<std::string> contradicted_;
   std::vector<std::string> otherwise_;
+  // Those whose init containers have more than the others reuse.
+  std::vector<std::string> with_inits_;
   std::vector<std::string> notes_;
 };
 

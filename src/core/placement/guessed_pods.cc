@@ -174,6 +174,22 @@ void GuessedPlaces::AddAtMost(const Node& node, const Pod& pod, const NodeState&
   items_.push_back(std::move(item));
 }
 
+void GuessedPlaces::AddEnded(const Node& node, const Pod& pod, const NodeState& before,
+                             const NodeState& after) {
+  Start(node, pod, after);
+  Item item;
+  item.is_split = item.is_unclear = item.is_at_most = true;
+  const int cpus = after.cpu.default_set.Count() - before.cpu.default_set.Count();
+  if (cpus > 0) item.amounts[kCpuName] = cpus;
+  for (const auto& [id, numa] : before.memory.machine) {
+    for (const auto& [type, table] : numa.tables) {
+      const uint64_t freed = after.memory.machine.at(id).tables.at(type).free - table.free;
+      if (freed > 0) item.amounts[type] += static_cast<int64_t>(freed);
+    }
+  }
+  if (!item.amounts.empty()) items_.push_back(std::move(item));
+}
+
 void GuessedPlaces::AddResized(const Node& node, const Pod& pod, const NodeState& state) {
   Start(node, pod, state);
   std::set<std::string> resources = {kCpuName};

@@ -1,5 +1,6 @@
 // What depends on where a node learns what a pod requests.
 #include <algorithm>
+#include <map>
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
@@ -64,6 +65,30 @@ bool DependsOnSource(const admission::Node& node, const admission::NodeState& st
   return is_whole || has_init || policy.kind() == TopologyManagerPolicy::kBestAttainable;
 }
 
+// Whether the pod requests devices of which it gets a part of those of several NUMA nodes: which
+// ones those are is the choice of the device plugin, if it has a preference.
+bool MayBePreferred(const admission::Node& node, const admission::NodeState& state,
+                    const Pod& pod) {
+  const TopologyManagerPolicy policy = admission::TopologyOf(node, pod).kind();
+  if (policy == TopologyManagerPolicy::kNone) return false;
+  ResourceList wanted;
+  for (const Container& container : pod.containers) {
+    for (const auto& [resource, amount] : container.resources.limits) wanted[resource] += amount;
+  }
+  return std::ranges::any_of(state.devices.resources, [&](const auto& one) {
+    const Quantity* const amount = Find(wanted, one.first);
+    if (amount == nullptr || amount->IsZero()) return false;
+    std::map<int, int64_t> by_numa;
+    for (const auto& [id, device] : one.second.devices) {
+      for (const int64_t numa : device.numa) ++by_numa[static_cast<int>(numa)];
+    }
+    const auto all = static_cast<int64_t>(one.second.devices.size());
+    const auto most =
+        std::ranges::max_element(by_numa, {}, [](const auto& numa) { return numa.second; });
+    return most != by_numa.end() && Quantity(most->second) < *amount && *amount < Quantity(all);
+  });
+}
+
 }  // namespace
 
 bool IsDecidedInParts(const admission::Node& node, const admission::NodeState& state,
@@ -90,6 +115,9 @@ std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const
   }
   if (input_->unusable.empty() && DependsOnSource(node(), state(), Managed(pod))) {
     fields.emplace_back("resources known from CRI alone");
+  }
+  if (input_->unusable.empty() && MayBePreferred(node(), state(), Managed(pod))) {
+    fields.emplace_back("preferences of device plugins");
   }
   return fields;
 }

@@ -217,6 +217,17 @@ void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
         "that annotation with resources");
     return;
   }
+  if (guessed_.first() == by_many_inits_) {
+    verdict = Ended(
+        Outcome::kUndecided, Stage::kKubelet,
+        {"Undecided",
+         "whether this pod fits depends on " + why + ", of the init containers of pod " +
+             by_many_inits_ +
+             " and of pods after it: once these have ended, what they had is free again"},
+        "Undecided: whether this pod fits depends on whether the init containers of other pods "
+        "have ended");
+    return;
+  }
   const std::string depends = " and whether this pod fits depends on ";
   verdict = Ended(
       Outcome::kUndecided, Stage::kKubelet,

@@ -166,6 +166,11 @@ class PodReader {
       workload_.pod.annotated_devices = AnnotatedDevices(stated, *pod);
       workload_.pod.without_devices = FindConflictWithoutDevices(stated, *pod);
     }
+    // The mirror pod of a static pod, whose UID is another one on the node.
+    // Source: kubernetes pkg/kubelet/types/pod_update.go, ConfigMirrorAnnotationKey.
+    constexpr char kMirror[] = "/metadata/annotations/kubernetes.io~1config.mirror";
+    const std::string static_uid = text.value(nlohmann::json::json_pointer(kMirror), "");
+    if (!static_uid.empty()) pod->uid = static_uid;
     // Names are given later.
     if (is_template) pod->uid = pod->name = "";
     workload_.pod.pod = *std::move(pod);

@@ -110,6 +110,20 @@ void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
                             : ", whose annotation does not name all containers in the order of the "
                               "spec: in which order, and when"));
   }
+  std::string inits;
+  if (!with_inits_.empty()) {
+    inits = "whether the init containers of " + Named(with_inits_) +
+            " have ended, which have more than its other containers reuse";
+  }
+  if (ways.empty()) {
+    verdict =
+        Undecided(Stage::kKubelet, kDepends + inits,
+                  std::string(kDepends) +
+                      "whether the init containers of another pod have ended, which have more "
+                      "than its other containers reuse");
+    return;
+  }
+  if (!inits.empty()) inits = ", or on " + inits;
   std::string cause = "how the node takes another pod, ";
   if (!contradicted_.empty()) {
     cause += "whose annotation contradicts its spec";
@@ -120,8 +134,9 @@ void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
   const std::string remedy = contradicted_.empty()
                                  ? "; remove the annotation"
                                  : "; make annotation and spec equal, or remove the annotation";
-  verdict = Undecided(Stage::kKubelet, kDepends + ("how the node takes " + Joined(ways)) + remedy,
-                      kDepends + cause + remedy);
+  verdict =
+      Undecided(Stage::kKubelet, kDepends + ("how the node takes " + Joined(ways)) + inits + remedy,
+                kDepends + cause + remedy);
 }
 
 bool PlannedNode::IsAlike(const PlannedNode& other) const {
@@ -163,6 +178,7 @@ Verdict PlannedNode::Place(const PlannedPod& planned) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   Verdict verdict = PlaceHere(pod, requests);
   for (PlannedNode& other : others_) Compare(other.PlaceHere(pod, requests), verdict);
+  MayEndInitContainers(pod);
   return verdict;
 }
 
@@ -221,6 +237,11 @@ Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
   const auto place = [&](PlannedNode& node) {
     PlannedNode before = node;
     const bool fits = node.PlaceHere(pod, requests).outcome != Outcome::kRefused;
+    const auto end_init_containers = [&more](PlannedNode& there, const PlannedPod& reading) {
+      std::optional<PlannedNode> earlier = there.EndInitContainers(reading);
+      if (earlier) more.push_back(*std::move(earlier));
+    };
+    end_init_containers(node, pod);
     if (by_annotation) {
       PlannedNode follows = before;
       const bool may_fit = MayFit(follows.PlaceHere(*by_annotation, requests), is_whole);
@@ -229,6 +250,7 @@ Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
         if (follows.guessed_.empty()) follows.in_parts_ = NameOf(pod.pod);
         follows.ArriveHere(*by_annotation, requests, Decided::kInParts);
       }
+      end_init_containers(follows, *by_annotation);
       if (may_fit || (fits && !may_refuse)) more.push_back(std::move(follows));
     }
     // Refused, or on another node, it is not here.
@@ -294,6 +316,10 @@ bool PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<Planned
     return false;
   }
   if (others_.size() == before) return true;
+  if (!pod.annotated) {
+    NoteInitContainers(pod.pod);
+    return true;
+  }
   const bool is_agreed = pod.annotation_conflict.empty();
   std::vector<std::string>& names = is_agreed ? otherwise_ : contradicted_;
   names.push_back(NameOf(pod.pod));

@@ -95,6 +95,21 @@ TEST(ManifestObjects, LabelsAndAnnotationsHaveNamesOfKubernetes) {
             Texts{});
 }
 
+// The node knows a static pod by the hash of its manifest, the API server by that of its mirror.
+TEST(ManifestObjects, MirrorPodsHaveTheUidOfTheirStaticPod) {
+  const auto uid_of = [](const std::string& annotations) {
+    Manifests manifests;
+    EXPECT_TRUE(ReadManifest(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","uid":"u")" +
+                                 annotations +
+                                 R"(},"spec":{"containers":[{"name":"a","image":"i"}]}})",
+                             "f", manifests)
+                    .ok());
+    return ExpandPods(manifests, std::nullopt)->at(0).pod.uid;
+  };
+  EXPECT_EQ(uid_of(""), "u");
+  EXPECT_EQ(uid_of(R"(,"annotations":{"kubernetes.io/config.mirror":"0a1b"})"), "0a1b");
+}
+
 TEST(ManifestObjects, OtherObjectsHaveNamesOfKubernetes) {
   const std::string subdomain =
       "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "

@@ -353,13 +353,39 @@ TEST(NotDevices, AreCountedByTheSchedulerAlone) {
   EXPECT_FALSE(answer(config, with_devices, 3).admission->assignments.at("app").devices.empty());
 }
 
-constexpr char kFromCri[] = "resources known from CRI alone";
-
-bool NamesCri(const PlannedNode& node, const Pod& pod) {
+bool Names(const std::string& text, const PlannedNode& node, const Pod& pod) {
   PlannedPod planned;
   planned.pod = pod;
   const std::vector<std::string> texts = node.NotConsidered(planned);
-  return std::ranges::find(texts, kFromCri) != texts.end();
+  return std::ranges::find(texts, text) != texts.end();
+}
+
+bool NamesCri(const PlannedNode& node, const Pod& pod) {
+  return Names("resources known from CRI alone", node, pod);
+}
+
+// CRI shows the limits of the pod as those of `b`, which would get exclusive CPUs.
+TEST(NotConsidered, NamesPodsWithCpusAsAWholeWithoutTheFeatureGate) {
+  const PlannedNode node = RunningNode(RunningConfig());
+  Pod pod = MakePod("p", {App("a", {{"cpu", "2"}, {"memory", "1Gi"}}), App("b", {})});
+  EXPECT_FALSE(NamesCri(node, pod));
+  const auto all = Amounts({{"cpu", "3"}, {"memory", "2Gi"}});
+  pod.pod_level = Resources{all, all};
+  EXPECT_TRUE(NamesCri(node, pod));
+  pod.pod_level->limits.clear();
+  EXPECT_FALSE(NamesCri(node, pod));
+}
+
+// Of two GPUs on each NUMA node, which three a pod has is the choice of their plugin.
+TEST(NotConsidered, NamesPreferencesOfDevicePlugins) {
+  const auto names = [](TopologyManagerPolicy policy, const char* gpus) {
+    return Names("preferences of device plugins", RunningNode(RunningConfig(policy)),
+                 MakePod("p", {App("a", {{"nvidia.com/gpu", gpus}})}));
+  };
+  EXPECT_FALSE(names(TopologyManagerPolicy::kRestricted, "2"));
+  EXPECT_TRUE(names(TopologyManagerPolicy::kRestricted, "3"));
+  EXPECT_FALSE(names(TopologyManagerPolicy::kRestricted, "4"));
+  EXPECT_FALSE(names(TopologyManagerPolicy::kNone, "3"));
 }
 
 // A node that knows pods from CRI alone decides container by container.
