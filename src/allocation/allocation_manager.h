@@ -169,9 +169,10 @@ class AllocationManager final : public InventorySink {
 
   // The queue of pods that do not fit now; null: they do not wait. Thread-safe.
   std::shared_ptr<const WaitQueue> WaitingPods() const EXCLUDES(waiting_mutex_);
+  // What that would answer to a request for the pod. Waits for the decision thread.
+  std::optional<QueueAnswer> AskQueue(const Pod& pod) const;
 
-  // How many tasks wait for the decision thread, writes for the disk, and refusals for their
-  // explanation. Thread-safe.
+  // How many tasks, writes, and refusals to be explained wait for their thread. Thread-safe.
   size_t QueuedDecisions() const { return queue_->size(); }
   size_t QueuedWrites() const { return writer_.queued(); }
   size_t QueuedRefusals() const { return explanations_.size(); }
@@ -292,8 +293,8 @@ class AllocationManager final : public InventorySink {
   void ForgetWaiting(const std::string& pod_uid);
   // A call came for it; it waits for a device plugin.
   void NoteCall(const AdmissionRequest& request);
-  // Sets in the queue for which devices pods can be served now.
-  void NoteDevices();
+  // For which devices pods can be served now.
+  std::set<std::string> AvailableDevices() const;
   void ResourcesReleased();
   void TryWaitingSoon();
   void TryWaiting();
@@ -302,8 +303,7 @@ class AllocationManager final : public InventorySink {
   void PublishWaiting() EXCLUDES(waiting_mutex_);
   // The places that another daemon of the process has left, by this one's configuration.
   void RenewPlaces();
-  // Drops the places of pods that also the empty node would refuse by now. One after another,
-  // beside further decisions.
+  // Drops places of pods that the empty node would refuse, too: one by one, beside decisions.
   void CheckPlacesSoon();
   void CheckPlaces();
   void OnPlaceChecked(const WaitQueue::Check& check, bool fits);

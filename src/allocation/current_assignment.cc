@@ -143,9 +143,8 @@ bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
                   const Container& container) {
   const ContainerKey key{pod.uid, container.name};
-  if (node.cpu && admission::AsksForOneNode(node, pod, container)) {
-    return !state.cpu.shares.contains(key);
-  }
+  // Without a CPU manager, no container has such a share: the decision refuses the pod.
+  if (admission::AsksForOneNode(node, pod, container)) return !state.cpu.shares.contains(key);
   if (!admission::RequestsCpus(node, pod, container)) return false;
   if (state.cpu.Find(key) == nullptr) return true;
   return pod.pod_level_managers == PodLevelManagers::kPod && ExclusiveCpus(pod, container) > 0 &&

@@ -54,7 +54,8 @@ bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
                   const KubeletAllocatedPod& allocated);
 
 // Whether the container is entitled to exclusive CPUs, or to CPUs of its pod, and has none; or if
-// it is not known whether those that it has are its own.
+// it is not known whether those that it has are its own; or if it asks to stay on one NUMA node and
+// does not.
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
                   const Container& container);
 

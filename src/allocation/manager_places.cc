@@ -32,14 +32,14 @@ bool HasHealthyDevice(const devicemanager::Resource& resource) {
 
 }  // namespace
 
-void AllocationManager::NoteDevices() {
+std::set<std::string> AllocationManager::AvailableDevices() const {
   const devicemanager::DeviceState& devices = ledger_.state().devices;
   std::set<std::string> available;
   for (const auto& [name, resource] : devices.resources) {
     if (!HasHealthyDevice(resource) || WaitFor(name, devices, plugins_, inventory_)) continue;
     available.insert(name);
   }
-  waiting_->SetDevices(std::move(available));
+  return available;
 }
 
 void AllocationManager::RenewPlaces() {
@@ -78,7 +78,7 @@ void AllocationManager::CheckPlacesSoon() {
 
 void AllocationManager::CheckPlaces() {
   if (stopping_ || std::exchange(is_checking_, true)) return;
-  NoteDevices();
+  waiting_->SetDevices(AvailableDevices());
   const std::optional<WaitQueue::Check> check = waiting_->NextToCheck();
   const auto done = Posted([this, check](bool fits) { OnPlaceChecked(*check, fits); });
   const PlaceClock::time_point now = PlaceClock::now();

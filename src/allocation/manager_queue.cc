@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "allocation/allocation_manager.h"
+#include "allocation/current_assignment.h"
 #include "allocation/exclusive_needs.h"
 #include "allocation/operation.h"
 #include "allocation/requested_resize.h"
@@ -25,6 +27,8 @@ namespace {
 // Decisions that one turn makes at most; further ones come after what has been posted meanwhile.
 constexpr int kTriesPerTurn = 16;
 constexpr size_t kMaxWhyBytes = 4096;
+// Of the pods before one that would wait.
+constexpr size_t kMaxNamedBefore = 5;
 
 // The name under which it waits: that of the container, if no more of its pod is known.
 std::string WaitsAs(const AdmissionRequest& request) {
@@ -64,6 +68,13 @@ std::string Describe(WaitEnd end) {
   return "";
 }
 
+// nullopt: the pod's time is not over.
+std::optional<Refusal> RefusalByTimeout(const WaitQueue& queue, const std::string& pod_uid) {
+  const WaitQueue::SharedPlace* const failed = queue.FindFailed(pod_uid);
+  if (failed == nullptr) return std::nullopt;
+  return WaitTimeout(**failed, queue.limits().fail_after.value_or(std::chrono::milliseconds(0)));
+}
+
 }  // namespace
 
 WaitingPod AllocationManager::AsWaiting(const AdmissionRequest& request) const {
@@ -82,21 +93,37 @@ bool AllocationManager::Join(WaitingPod asking, const AdmissionRequest& request,
   return waiting_->Join(asking, why, WaitClock::now());
 }
 
+std::optional<QueueAnswer> AllocationManager::AskQueue(const Pod& pod) const {
+  std::promise<std::optional<QueueAnswer>> answered;
+  const bool posted = queue_->Post([this, &pod, &answered] {
+    if (!waiting_) return answered.set_value(std::nullopt);
+    if (std::optional<Refusal> timeout = RefusalByTimeout(*waiting_, pod.uid)) {
+      return answered.set_value(QueueAnswer{*std::move(timeout), {}});
+    }
+    const WaitingPod asking = AsWaiting({.pod = AsDecided(node_, ledger_.state(), pod)});
+    WaitQueue queue = *waiting_;
+    queue.SetDevices(AvailableDevices());
+    std::vector<WaitQueue::SharedPlace> before =
+        queue.PlacesBefore(asking, WaitClock::now(), kMaxNamedBefore);
+    if (before.empty()) return answered.set_value(std::nullopt);
+    answered.set_value(QueueAnswer{WaitsBehind(asking, *before.front()), std::move(before)});
+  });
+  if (!posted) return std::nullopt;
+  return answered.get_future().get();
+}
+
 bool AllocationManager::MustWait(const std::shared_ptr<Operation>& operation) {
   if (!waiting_) return false;
   const AdmissionRequest& request = operation->request;
-  const WaitQueue::Time now = WaitClock::now();
-  if (const WaitQueue::SharedPlace* const failed = waiting_->FindFailed(request.pod.uid)) {
-    const Refusal refusal =
-        WaitTimeout(**failed, waiting_->limits().fail_after.value_or(std::chrono::milliseconds(0)));
+  if (const std::optional<Refusal> timeout = RefusalByTimeout(*waiting_, request.pod.uid)) {
     NoteCall(request);
-    Fail(*operation, refusal);
+    Fail(*operation, *timeout);
     return true;
   }
   if (waiting_->IsEmpty()) return false;
   const WaitingPod asking = AsWaiting(request);
-  NoteDevices();
-  const WaitQueue::Place* const first = waiting_->FirstBefore(asking, now);
+  waiting_->SetDevices(AvailableDevices());
+  const WaitQueue::Place* const first = waiting_->FirstBefore(asking, WaitClock::now());
   if (first == nullptr) return false;
   const Refusal behind = WaitsBehind(asking, *first);
   const WaitQueue::Part* const own = waiting_->FindPart(asking.uid, asking.container);
@@ -276,7 +303,7 @@ void AllocationManager::TryWaitingSoon() {
 void AllocationManager::TryWaiting() {
   try_posted_ = false;
   if (stopping_ || !may_wait_) return;
-  NoteDevices();
+  waiting_->SetDevices(AvailableDevices());
   for (int tries = 0; tries < kTriesPerTurn; ++tries) {
     const std::optional<std::string> uid = waiting_->NextToTry(
         WaitClock::now(), [this](const std::string& pod) { return held_.HasQueued(pod); });

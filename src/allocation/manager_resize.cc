@@ -70,7 +70,7 @@ std::optional<Refusal> AllocationManager::RefuseToOvertake(const Pod& pod,
   const CpuSet* const cpus = ledger_.state().cpu.Find({pod.uid, container});
   const bool grows = count > (cpus == nullptr ? 0 : cpus->Count());
   if (!waiting_ || waiting_->IsEmpty() || !grows) return std::nullopt;
-  NoteDevices();
+  waiting_->SetDevices(AvailableDevices());
   const WaitQueue::Place* const first = waiting_->FirstBefore(
       {.uid = pod.uid, .name = NameOrUid(pod), .needs = {"cpu"}}, std::chrono::steady_clock::now());
   if (first == nullptr) return std::nullopt;

@@ -243,22 +243,29 @@ bool WaitQueue::Reserves(const Place& place, const Part& part, Time now) const {
   return IsAvailable(part.needs);
 }
 
-const WaitQueue::Place* WaitQueue::FirstBefore(const WaitingPod& pod, Time now) const {
-  if (pod.has_part || pod.needs.empty()) return nullptr;
+std::vector<WaitQueue::SharedPlace> WaitQueue::PlacesBefore(const WaitingPod& pod, Time now,
+                                                            size_t limit) const {
+  std::vector<SharedPlace> before;
+  if (pod.has_part || pod.needs.empty()) return before;
   const Place* const own = Find(pod.uid);
   const uint64_t number = own == nullptr ? joined_ + 1 : own->number;
   const bool is_known = pod.priority == 0 && own != nullptr;
   const int32_t priority = is_known ? own->pod.priority : pod.priority;
   for (const Entry& entry : entries_) {
     const Place& other = *entry.place;
-    if (!IsBefore(other, priority, number)) return nullptr;
+    if (before.size() >= limit || !IsBefore(other, priority, number)) return before;
     if (other.pod.uid == pod.uid) continue;
     const bool is_reserved = std::ranges::any_of(other.parts, [&](const auto& part) {
       return HaveCommon(part.second.needs, pod.needs) && Reserves(other, part.second, now);
     });
-    if (is_reserved) return &other;
+    if (is_reserved) before.push_back(entry.place);
   }
-  return nullptr;
+  return before;
+}
+
+const WaitQueue::Place* WaitQueue::FirstBefore(const WaitingPod& pod, Time now) const {
+  const std::vector<SharedPlace> before = PlacesBefore(pod, now, 1);
+  return before.empty() ? nullptr : before.front().get();  // entries_ has it
 }
 
 void WaitQueue::AddFailed(SharedPlace place, Time now) {

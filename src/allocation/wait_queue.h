@@ -139,8 +139,10 @@ class WaitQueue {
   // first call, all are available.
   void SetDevices(std::set<std::string> available) { available_ = std::move(available); }
 
-  // The first place before the pod that reserves a kind which it needs. Null: the pod need not
-  // wait. A pod that has a part of its resources never waits for others.
+  // The places before the pod that reserve a kind which it needs, at most `limit`, in order. Empty:
+  // the pod need not wait. A pod that has a part of its resources never waits for others.
+  std::vector<SharedPlace> PlacesBefore(const WaitingPod& pod, Time now, size_t limit) const;
+  // The first one; null: none.
   const Place* FirstBefore(const WaitingPod& pod, Time now) const;
 
   // The pods whose time was over (fail_after), since when they waited. They get no place any more.
@@ -233,6 +235,16 @@ class WaitQueue {
   uint64_t generation_ = 0;
   uint64_t inventory_ = 0;
   std::array<uint64_t, kWaitEnds> ended_{};
+};
+
+// Why a pod would not be admitted because of the queue, although it fits (AskQueue). It is exact at
+// the time of the answer: a published queue lacks pods whose refusal is being explained. A pod that
+// is admitted leaves the queue after its assignment is published: ask before reading the state.
+struct QueueAnswer {
+  Refusal why;
+  // The first pods that are served before it. Empty: its time is over (WaitLimits), and no end of
+  // other pods helps.
+  std::vector<WaitQueue::SharedPlace> before;
 };
 
 }  // namespace alignd::allocation

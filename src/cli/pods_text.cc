@@ -110,10 +110,11 @@ void PrintWhyNot(const v1::WhyNotResponse& report, std::ostream& out) {
   } else if (why.changes().empty()) {
     out << "no single change was found with which it fits\n";
   }
-  // Repairs come first.
+  // These two kinds come first.
   std::string_view above;
   for (const v1::Change& change : why.changes()) {
-    const std::string_view heading = change.kind() == "repair-devices"
+    const bool is_first = change.kind() == "repair-devices" || change.kind() == "wait-for-pods";
+    const std::string_view heading = is_first
                                          ? "first, because nothing else helps before:"
                                          : "each of these changes lets it fit, the smallest first:";
     if (heading != above) out << heading << '\n';

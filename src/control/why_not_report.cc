@@ -30,6 +30,22 @@ std::set<std::string> Unregistered(const ReportSources& sources, const admission
   return resources;
 }
 
+// The queue's answer about the pod of a manifest. It is that of the pod itself if that waits. The
+// node learns a priority from the kubelet's Pods API alone, so that one which the manifest states
+// does not bring the pod forward.
+std::optional<allocation::QueueAnswer> AskQueueFor(const ReportSources& sources, Pod pod) {
+  const auto waiting = sources.allocation.WaitingPods();
+  if (!waiting) return std::nullopt;
+  const std::string name = pod.name_space + "/" + pod.name;
+  if (pod.uid == name) {  // the manifest has none
+    for (const auto& place : waiting->Places()) {
+      if (place->pod.name == name) pod.uid = place->pod.uid;  // of several: the last one
+    }
+  }
+  pod.priority = std::min(pod.priority, 0);
+  return sources.allocation.AskQueue(pod);
+}
+
 // What the report is about.
 struct WantedPod {
   Pod pod;
@@ -129,15 +145,30 @@ Result<WantedPod> FindWanted(const ReportSources& sources, const admission::Node
   return KnownPod(sources, state, found.front());
 }
 
+void AddWaits(const allocation::QueueAnswer& queue, v1::WhyNotResponse& report) {
+  for (const auto& place : queue.before) {
+    std::string kinds;
+    for (const std::string& kind : place->pod.needs) kinds += (kinds.empty() ? "" : ", ") + kind;
+    v1::Change& added = *report.add_changes();
+    added.set_kind("wait-for-pods");
+    added.set_what(Readable("wait until pod " + place->pod.name + ", which waits for " + kinds +
+                            ", has started, or delete it"));
+  }
+}
+
 }  // namespace
 
 Result<v1::WhyNotResponse> ReportWhyNot(const ReportSources& sources,
                                         const v1::WhyNotRequest& request,
                                         const std::function<bool()>& may_go_on) {
-  const auto snapshot = sources.allocation.snapshot();
-  const Result<WantedPod> wanted = FindWanted(sources, snapshot->state, request);
+  const auto known = sources.allocation.snapshot();
+  const Result<WantedPod> wanted = FindWanted(sources, known->state, request);
   if (!wanted.ok()) return wanted.error();
   const Pod& pod = wanted->pod;
+  // Before the snapshot: see AskQueue.
+  const std::optional<allocation::QueueAnswer> queue =
+      request.manifest().empty() ? sources.allocation.AskQueue(pod) : AskQueueFor(sources, pod);
+  const auto snapshot = sources.allocation.snapshot();
   const PodNames names = AllPodNames(sources);
   const admission::WhyNot found = admission::FindChanges(
       sources.node, snapshot->state, pod, wanted->unknown,
@@ -149,8 +180,13 @@ Result<v1::WhyNotResponse> ReportWhyNot(const ReportSources& sources,
   v1::WhyNotResponse report;
   report.set_pod(Readable(pod.name_space + "/" + pod.name));
   report.set_asked(Readable(admission::DescribeRequest(sources.node, snapshot->state, pod)));
-  report.set_fits(!found.refusal && !wanted->failed);
+  report.set_fits(!found.refusal && !wanted->failed && !queue);
   report.set_is_complete(found.is_complete);
+  if (queue && queue->before.empty()) {
+    report.set_reason(queue->why.reason);
+    report.set_message(Readable(queue->why.message));
+    return report;  // no change helps
+  }
   if (found.refusal) {
     report.set_reason(found.refusal->reason);
     std::string message = found.refusal->message;
@@ -159,7 +195,11 @@ Result<v1::WhyNotResponse> ReportWhyNot(const ReportSources& sources,
   } else if (wanted->failed) {
     report.set_reason("failed");
     report.set_message(Readable(wanted->failed->message));
+  } else if (queue) {
+    report.set_reason(queue->why.reason);
+    report.set_message(Readable(queue->why.message));
   }
+  if (queue) AddWaits(*queue, report);
   for (const admission::Change& change : found.changes) {
     v1::Change& added = *report.add_changes();
     added.set_kind(std::string(ToString(change.kind)));

@@ -104,7 +104,8 @@ class PlannedNode {
   // not known how the node decides about it, later pods that need what it can have are undecided.
   void AddArriving(const PlannedPod& pod);
 
-  // Fields of the pod that the scheduler looks at, and that Place does not consider.
+  // Fields of the pod that the scheduler looks at, and that Place does not consider; and that a pod
+  // which the kubelet's stage has refused waits for what this one needs, and is served before it.
   std::vector<std::string> NotConsidered(const PlannedPod& pod) const;
   // Whether a DaemonSet has a pod on the node, as far as the Node object says it.
   bool IsNodeOf(const PlannedPod& pod) const;
@@ -131,6 +132,8 @@ class PlannedNode {
   PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
 
   void SetUndecided(const Pod& pod, bool is_by_annotation = false);
+  // The kubelet's stage has refused the pod: if it would fit without others, it waits on the node.
+  void NoteWaits(const PlannedPod& pod);
   // The functions of these names, by what this node alone knows. `counted`: what the scheduler
   // counts for the pod, which is what its spec requests.
   Verdict PlaceHere(const PlannedPod& pod, const ResourceList& counted);
@@ -149,6 +152,7 @@ class PlannedNode {
   // Of a pod that the node takes as its spec has it, or as its annotation has it; and, if the node
   // may refuse it for its annotation, not at all.
   Verdict PlaceAnnotated(const PlannedPod& pod, bool may_refuse);
+  Verdict PlacePlain(const PlannedPod& pod);  // of another one
   Verdict AskAnnotated(const PlannedPod& pod, bool may_refuse) const;
   // kInParts: the annotation does not name all containers. The node decides about the others when
   // they are created, each alone: it can admit some of the containers, and others elsewhere than a
@@ -252,6 +256,8 @@ class PlannedNode {
   // Those whose init containers have more than the others reuse.
   std::vector<std::string> with_inits_;
   std::vector<std::string> notes_;
+  // By kind of resource (admission::ExclusiveNeeds) the name of the first pod that waits for it.
+  std::map<std::string, std::string> waiting_;
 };
 
 // Whether where the pod fits depends on NUMA nodes, and later pods on where it is: it is

@@ -1,13 +1,19 @@
-// What depends on where a node learns what a pod requests.
+// What an answer leaves out: where a node learns what a pod requests, and the pods that wait.
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/admission/exclusive_needs.h"
+#include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/placement/planned_node.h"
 #include "core/admission/own_status.h"
 #include "core/placement/annotation_conflict.h"
+#include "core/placement/running_pod.h"
 
 namespace alignd::placement {
 namespace {
@@ -119,7 +125,26 @@ std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const
   if (input_->unusable.empty() && MayBePreferred(node(), state(), Managed(pod))) {
     fields.emplace_back("preferences of device plugins");
   }
+  if (waiting_.empty()) return fields;
+  for (const std::string& kind : admission::ExclusiveNeeds(node(), state(), Managed(pod))) {
+    const auto first = waiting_.find(kind);
+    if (first == waiting_.end()) continue;
+    fields.push_back("pods that wait (" + first->second + ")");
+    break;
+  }
   return fields;
+}
+
+void PlannedNode::NoteWaits(const PlannedPod& pod) {
+  const Pod managed = Managed(pod);
+  const std::set<std::string> needs = admission::ExclusiveNeeds(node(), state(), managed);
+  const bool is_news = std::ranges::any_of(
+      needs, [this](const std::string& kind) { return !waiting_.contains(kind); });
+  if (!is_news) return;
+  // What also the empty node refuses does not wait. Of an object, it is not known which pods have
+  // what is not free.
+  if (!is_of_object() && !admission::FitsWithoutOthers(node(), state(), managed)) return;
+  for (const std::string& kind : needs) waiting_.try_emplace(kind, NameOf(pod.pod));
 }
 
 }  // namespace alignd::placement

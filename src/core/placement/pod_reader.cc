@@ -168,9 +168,9 @@ class PodReader {
     }
     // The mirror pod of a static pod, whose UID is another one on the node.
     // Source: kubernetes pkg/kubelet/types/pod_update.go, ConfigMirrorAnnotationKey.
-    constexpr char kMirror[] = "/metadata/annotations/kubernetes.io~1config.mirror";
-    const std::string static_uid = text.value(nlohmann::json::json_pointer(kMirror), "");
-    if (!static_uid.empty()) pod->uid = static_uid;
+    static const nlohmann::json::json_pointer kMirror(
+        "/metadata/annotations/kubernetes.io~1config.mirror");
+    if (text.contains(kMirror) && text.at(kMirror).is_string()) pod->uid = text.at(kMirror);
     // Names are given later.
     if (is_template) pod->uid = pod->name = "";
     workload_.pod.pod = *std::move(pod);

@@ -174,7 +174,12 @@ std::optional<PlannedPod> PlannedNode::AsAnnotatedHere(const PlannedPod& pod) co
 Verdict PlannedNode::Place(const PlannedPod& planned) {
   const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
   const PlannedPod& pod = here ? *here : planned;
-  if (pod.annotated) return PlaceAnnotated(pod, MayBeRefused(pod));
+  Verdict verdict = pod.annotated ? PlaceAnnotated(pod, MayBeRefused(pod)) : PlacePlain(pod);
+  if (verdict.outcome == Outcome::kRefused && verdict.admission) NoteWaits(pod);
+  return verdict;
+}
+
+Verdict PlannedNode::PlacePlain(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   Verdict verdict = PlaceHere(pod, requests);
   for (PlannedNode& other : others_) Compare(other.PlaceHere(pod, requests), verdict);

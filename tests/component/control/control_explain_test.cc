@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control_fixture.h"
 #include "edge/allocation_outcome.h"
+#include "edge/process.h"
 
 namespace alignd::control {
 namespace {
@@ -202,6 +206,120 @@ TEST_F(ControlExplain, CarriesTheSourceOfTheResources) {
                        [&](Outcome outcome) { answer.set_value(std::move(outcome)); });
   ASSERT_TRUE(AllocatedOf(answer.get_future().get()));
   EXPECT_EQ(Explain("pod").at(0).source(), "annotation");
+}
+
+// 15 CPUs can be assigned; 12 are, so that `a` waits and 3 are free.
+class ControlWhyNot : public ControlTest {
+ protected:
+  explicit ControlWhyNot(const allocation::WaitLimits& limits = {}) {
+    server.reset();
+    world.Down();
+    world.waiting.emplace(limits);
+    world.Up();
+    world.AnnounceDevices();
+    Serve();
+    EXPECT_TRUE(AllocatedOf(world.Admit(AppPod("x", 12))));
+    EXPECT_FALSE(AllocatedOf(Create(AppPod("a", 10))));
+  }
+
+  // As for CreateContainer that does not wait.
+  allocation::Outcome Create(const Pod& pod) {
+    std::promise<allocation::Outcome> answer;
+    world.manager->Admit(
+        {.pod = pod, .wanted = "app", .wait_until = std::chrono::steady_clock::now()},
+        [&answer](allocation::Outcome outcome) { answer.set_value(std::move(outcome)); });
+    return answer.get_future().get();
+  }
+
+  testing::Printed WhyNot(const std::vector<std::string>& arguments) const {
+    std::vector<std::string> all = {"why-not", "--socket", socket()};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return Alignctl(all);
+  }
+  // A file with the pod; `limits` and `more`: members of its container and of its spec.
+  std::string Manifest(const std::string& name, const std::string& limits,
+                       const std::string& more = "") const {
+    world.tree.Write(
+        {name + ".json", R"({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": ")" + name +
+                             R"("}, "spec": {)" + more +
+                             R"("containers": [{"name": "app", "image": "i", "resources": {)" +
+                             limits + "}}]}}"});
+    return (world.tree.root() / (name + ".json")).string();
+  }
+  static std::string Cpus(int cpus) {
+    return R"("limits": {"cpu": ")" + std::to_string(cpus) + R"(", "memory": "1Gi"})";
+  }
+  static void ExpectWaits(const testing::Printed& why, const std::string& pod) {
+    EXPECT_EQ(why.status, cli::kFailure) << why.err;
+    for (const std::string& text :
+         {"pod default/" + pod + ": does not fit now\n  requested: ",
+          "  WaitsForEarlierPods: pod default/a waits for cpu, memory, is before pod default/" +
+              pod + " in the queue, and is served first\n",
+          std::string(
+              "  what would help: wait until pod default/a has started, or delete it; a pod "
+              "with a higher priority is served before it\n"),
+          std::string("first, because nothing else helps before:\n  wait-for-pods: wait until pod "
+                      "default/a, which waits for cpu, memory, has started, or delete it\n")}) {
+      EXPECT_NE(why.out.find(text), std::string::npos) << text << ": " << why.out;
+    }
+    EXPECT_EQ(why.out.find("fits now"), std::string::npos) << why.out;
+  }
+};
+
+TEST_F(ControlWhyNot, APodThatWouldFitWaitsForThoseBeforeItInTheQueue) {
+  ASSERT_FALSE(AllocatedOf(Create(AppPod("b", 1))));
+  ExpectWaits(WhyNot({"default/b"}), "b");
+  ExpectWaits(WhyNot({"-f", Manifest("c", Cpus(1))}), "c");
+  // The node may not know its priority.
+  ExpectWaits(WhyNot({"-f", Manifest("c", Cpus(1), R"("priority": 1000, )")}), "c");
+  const testing::Printed json = WhyNot({"-o", "json", "default/b"});
+  EXPECT_EQ(json.status, cli::kFailure);
+  for (const char* const text :
+       {R"("fits": false)", R"("reason": "WaitsForEarlierPods")", R"("kind": "wait-for-pods")"}) {
+    EXPECT_NE(json.out.find(text), std::string::npos) << text << ": " << json.out;
+  }
+  const testing::Printed shared = WhyNot({"-f", Manifest("shared", "")});
+  EXPECT_EQ(shared.status, cli::kSuccess) << shared.out << shared.err;
+}
+
+TEST_F(ControlWhyNot, APodThatDoesNotFitNamesThePodsBeforeIt) {
+  ASSERT_FALSE(AllocatedOf(Create(AppPod("b", 4))));
+  const testing::Printed why = WhyNot({"default/b"});
+  EXPECT_EQ(why.status, cli::kFailure);
+  const size_t first = why.out.find("\n  wait-for-pods: wait until pod default/a, ");
+  const size_t then = why.out.find("\n  reduce-request: ");
+  EXPECT_NE(first, std::string::npos) << why.out;
+  EXPECT_NE(then, std::string::npos) << why.out;
+  EXPECT_LT(first, then) << why.out;
+}
+
+// It is the first in the queue, by its name if the manifest has no UID.
+TEST_F(ControlWhyNot, ThePodThatIsServedFirstWaitsForNoPod) {
+  for (const std::vector<std::string>& asked :
+       {std::vector<std::string>{"default/a"},
+        std::vector<std::string>{"-f", Manifest("a", Cpus(10))}}) {
+    const testing::Printed why = WhyNot(asked);
+    EXPECT_EQ(why.status, cli::kFailure);
+    EXPECT_EQ(why.out.find("wait-for-pods"), std::string::npos) << why.out;
+    EXPECT_NE(why.out.find("end-pods: end pod default/x"), std::string::npos) << why.out;
+  }
+}
+
+class ControlWhyNotTimeout : public ControlWhyNot {
+ protected:
+  ControlWhyNotTimeout() : ControlWhyNot({.fail_after = std::chrono::milliseconds(100)}) {}
+};
+
+TEST_F(ControlWhyNotTimeout, APodWhoseTimeIsOverDoesNotFitWhateverIsFree) {
+  ASSERT_TRUE(
+      WaitUntil([this] { return world.manager->WaitingPods()->FindFailed("a") != nullptr; }));
+  ASSERT_TRUE(world.Release("x").ok());
+  const testing::Printed why = WhyNot({"default/a"});
+  EXPECT_EQ(why.status, cli::kFailure) << why.out;
+  EXPECT_NE(why.out.find("as long as --on-refusal allows, and is refused from now on"),
+            std::string::npos)
+      << why.out;
+  EXPECT_EQ(WhyNot({"-f", Manifest("other", Cpus(10))}).status, cli::kSuccess);
 }
 
 }  // namespace

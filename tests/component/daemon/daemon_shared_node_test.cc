@@ -107,6 +107,26 @@ TEST_F(DaemonSharedNode, StayOnTheirNodeWhileExclusivePodsComeAndGo) {
   ExpectCpus("d", "14-24,27");
 }
 
+// There is nothing to assign, and the pod would not get what it asks for: as planning has it.
+TEST_F(DaemonSharedNode, AreRefusedWhereNoCpusAreAssigned) {
+  Start(
+      "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+      "cpuManagerPolicy: none\n" +
+      std::string(kSharing));
+  const std::string asks = RefusalOf(OneNodePod("a"), Requesting(500));
+  EXPECT_NE(asks.find("PodPolicyError"), std::string::npos) << asks;
+  EXPECT_NE(
+      asks.find("the pod asks for one NUMA node by annotation alignd.io/shared-cpus, and this "
+                "node assigns no CPUs"),
+      std::string::npos)
+      << asks;
+  const std::string malformed = RefusalOf(OneNodePod("b", "one"), Requesting(500));
+  EXPECT_NE(malformed.find("correct the annotation: write single-numa-node; or remove it"),
+            std::string::npos)
+      << malformed;
+  EXPECT_FALSE(RunOne(BurstablePod("plain"), Shared()).container.empty());
+}
+
 TEST_F(DaemonSharedNode, StayThereAfterARestart) {
   Start(StaticConfig(kSharing));
   ASSERT_EQ(Place("a", 12'000), "14-27");

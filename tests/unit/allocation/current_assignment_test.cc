@@ -85,6 +85,23 @@ TEST(HasAllItRequests, IsFalseWithoutTheExclusiveCpusThatALabelAsksFor) {
   }
 }
 
+// Where no CPUs are assigned, a decision refuses the pod.
+TEST(HasAllItRequests, IsFalseWithoutTheNumaNodeOnWhichThePodAsksToStay) {
+  KubeletConfig config;
+  for (const bool may_ask : {false, true}) {
+    if (may_ask) config.pod_policies = {PodPolicy::kSharedNumaNode};
+    const admission::Node node = MakeNode(config);
+    const admission::NodeState state = admission::NodeState::Initial(node);
+    Pod pod = MakePod("pod", {App("app", {{"cpu", "1500m"}, {"memory", "1Gi"}})});
+    pod.policies.shared_on_one_node = true;
+    EXPECT_EQ(HasAllItRequests(node, state, pod, pod.containers[0]), !may_ask);
+    pod.policies.shared_on_one_node = false;
+    EXPECT_TRUE(HasAllItRequests(node, state, pod, pod.containers[0]));
+    pod.policies.shared_fault = "not a value";
+    EXPECT_EQ(HasAllItRequests(node, state, pod, pod.containers[0]), !may_ask);
+  }
+}
+
 TEST(HasAllItRequests, ExpectsNothingOfManagersThatAreOff) {
   const admission::Node node = MakeNode(KubeletConfig{});
   const Pod pod = AppPod("pod", 2);

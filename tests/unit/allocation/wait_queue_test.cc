@@ -70,6 +70,26 @@ TEST_F(WaitQueueTest, HigherPriorityFirstThenOldestFirst) {
   EXPECT_EQ(queue_.PositionOf("other"), 0U);
 }
 
+TEST_F(WaitQueueTest, NamesThePodsThatAreServedBefore) {
+  Join(PodThatNeeds("a", {"cpu"}));
+  Join(PodThatNeeds("b", {"gpu"}));
+  Join(PodThatNeeds("c", {"cpu", "gpu"}));
+  Join(PodThatNeeds("low", {"cpu"}, -5));
+  const auto before = [this](const WaitingPod& pod, size_t limit = 5) {
+    List names;
+    for (const auto& place : queue_.PlacesBefore(pod, kQueueStart, limit)) {
+      names.push_back(place->pod.uid);
+    }
+    return names;
+  };
+  EXPECT_EQ(before(PodThatNeeds("new", {"cpu"})), (List{"a", "c"}));
+  EXPECT_EQ(before(PodThatNeeds("new", {"cpu"}), 1), List{"a"});
+  EXPECT_EQ(before(PodThatNeeds("c", {"cpu"})), List{"a"});
+  EXPECT_EQ(before(PodThatNeeds("a", {"cpu"})), List{});
+  EXPECT_EQ(before(PodThatNeeds("new", {"cpu"}, -6)), (List{"a", "c", "low"}));
+  EXPECT_EQ(before(PodThatNeeds("new", {"memory"})), List{});
+}
+
 TEST_F(WaitQueueTest, AFurtherRefusalKeepsThePlaceAndItsTime) {
   Join(PodThatNeeds("a", {"cpu"}));
   Join(PodThatNeeds("b", {"cpu"}));

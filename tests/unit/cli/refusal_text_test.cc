@@ -108,6 +108,30 @@ TEST_F(RefusalText, WhyNotShowsTheRequestUnlessTheMessageHasIt) {
             std::string::npos);
 }
 
+TEST_F(RefusalText, WhyNotShowsThePodsThatAreServedFirst) {
+  v1::WhyNotResponse why;
+  why.set_pod("default/b");
+  why.set_is_complete(true);
+  why.set_reason("WaitsForEarlierPods");
+  why.set_message("pod default/a waits for cpu");
+  const auto add = [&why](const std::string& kind, const std::string& what) {
+    v1::Change& change = *why.add_changes();
+    change.set_kind(kind);
+    change.set_what(what);
+  };
+  add("wait-for-pods", "wait until pod default/a has started");
+  add("reduce-request", "request 1 instead of 2 CPUs");
+  std::ostringstream out;
+  PrintWhyNot(why, out);
+  EXPECT_EQ(out.str(),
+            "pod default/b: does not fit now\n"
+            "  WaitsForEarlierPods: pod default/a waits for cpu\n"
+            "first, because nothing else helps before:\n"
+            "  wait-for-pods: wait until pod default/a has started\n"
+            "each of these changes lets it fit, the smallest first:\n"
+            "  reduce-request: request 1 instead of 2 CPUs\n");
+}
+
 // What is free is on the same screen, and the list of the others can be long.
 TEST_F(RefusalText, StatusShowsTheCauseAndWhatWouldHelp) {
   v1::GetStatusResponse status = Status();

@@ -451,5 +451,32 @@ TEST(NotConsidered, NamesPodsThatANodeRefusesFromCriAlone) {
   EXPECT_FALSE(NamesCri(RunningNode(config), burstable));
 }
 
+// On a node where refused pods wait, a later one that needs the same is served after them.
+TEST(NotConsidered, NamesThePodThatWaitsForWhatALaterOneNeeds) {
+  const std::vector<std::string> waits = {"pods that wait (default/a)"};
+  const std::vector<std::string> none;
+  PlannedNode node = RunningNode(RunningConfig(TopologyManagerPolicy::kSingleNumaNode));
+  ASSERT_EQ(node.Place(CpusOf("x", "12")).outcome, Outcome::kFits);
+  ASSERT_EQ(node.Place(CpusOf("y", "13")).outcome, Outcome::kFits);
+  EXPECT_EQ(node.NotConsidered(CpusOf("b", "1")), none);
+  const Verdict refused = node.Place(CpusOf("a", "10"));
+  ASSERT_EQ(refused.outcome, Outcome::kRefused);
+  ASSERT_EQ(refused.stage, Stage::kKubelet) << refused.refusal->message;
+  EXPECT_EQ(node.NotConsidered(CpusOf("b", "1")), waits);
+  EXPECT_EQ(node.NotConsidered(SharedOf("shared", "1")), none);
+  // The first one is named.
+  ASSERT_EQ(node.Place(CpusOf("c", "9")).outcome, Outcome::kRefused);
+  EXPECT_EQ(node.NotConsidered(CpusOf("b", "1")), waits);
+}
+
+// Such a pod gets no place in the queue.
+TEST(NotConsidered, NamesNoPodThatTheEmptyNodeRefuses) {
+  PlannedNode node = RunningNode(RunningConfig(TopologyManagerPolicy::kSingleNumaNode));
+  const Verdict refused = node.Place(CpusOf("a", "25"));
+  ASSERT_EQ(refused.outcome, Outcome::kRefused);
+  ASSERT_EQ(refused.stage, Stage::kKubelet) << refused.refusal->message;
+  EXPECT_EQ(node.NotConsidered(CpusOf("b", "1")), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace alignd::placement
