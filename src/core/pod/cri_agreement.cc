@@ -9,7 +9,7 @@
 namespace alignd {
 namespace {
 
-Error Invalid(std::string message) {
+Error OtherSizes(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message),
           "correct the annotation, or the webhook that writes it"};
 }
@@ -26,8 +26,8 @@ Result<Done> RequireHugepages(const Container& stated, const CriSizes& cri,
     const int64_t stated_bytes = Amount(stated.resources.limits, resource);
     const int64_t bytes = Amount(created, resource);
     if (stated_bytes == bytes || (may_add && bytes > stated_bytes)) continue;
-    return Invalid(where + "limits." + resource + " is " + std::to_string(stated_bytes) +
-                   " bytes, but CRI says " + std::to_string(bytes));
+    return OtherSizes(where + "limits." + resource + " is " + std::to_string(stated_bytes) +
+                      " bytes, but CRI says " + std::to_string(bytes));
   }
   return Done{};
 }
@@ -65,15 +65,16 @@ int64_t MemoryLimitAtPeak(const Pod& pod) {
 }
 
 Error OtherShares(int64_t millis, const CriSizes& sandbox, const std::string& author) {
-  return Invalid(author + ": the pod's requests.cpu are " + std::to_string(millis) + "m (" +
-                 std::to_string(SharesFromMillis(millis)) +
-                 " shares), but its sandbox is created with " + std::to_string(sandbox.cpu_shares) +
-                 " shares");
+  return OtherSizes(author + ": the pod's requests.cpu are " + std::to_string(millis) + "m (" +
+                    std::to_string(SharesFromMillis(millis)) +
+                    " shares), but its sandbox is created with " +
+                    std::to_string(sandbox.cpu_shares) + " shares");
 }
 
 Error OtherMemoryLimit(int64_t bytes, const CriSizes& sandbox, const std::string& author) {
-  return Invalid(author + ": the pod's limits.memory are " + std::to_string(bytes) +
-                 " bytes, but its sandbox is created with " + std::to_string(sandbox.memory_limit));
+  return OtherSizes(author + ": the pod's limits.memory are " + std::to_string(bytes) +
+                    " bytes, but its sandbox is created with " +
+                    std::to_string(sandbox.memory_limit));
 }
 
 }  // namespace
@@ -88,8 +89,8 @@ Result<Done> RequireKubeletAllocated(const Pod& pod, const CriSizes& sandbox,
       const bool limited = limit != container.resources.limits.end();
       if (huge ? limited && limit->second == request : !limited || request <= limit->second)
         continue;
-      return Invalid(author + ": " + container.name + ": requests." + name +
-                     (huge ? " are not" : " exceed") + " limits." + name);
+      return OtherSizes(author + ": " + container.name + ": requests." + name +
+                        (huge ? " are not" : " exceed") + " limits." + name);
     }
   }
   const int64_t millis = MillisAtPeak(pod);
@@ -162,21 +163,21 @@ Result<Done> RequireAgreement(const Container& stated, QosClass qos, const CriSi
   const bool is_added = added.to_quota && qos == QosClass::kGuaranteed && quota > 0 &&
                         cri.cpu_quota > quota && cri.cpu_shares == shares;
   if (!unlimited && !is_added && cri.cpu_quota != quota) {
-    return Invalid(where + "limits.cpu is " + std::to_string(limit) + "m (quota " +
-                   std::to_string(quota) + "), but CRI says a quota of " +
-                   std::to_string(cri.cpu_quota) + " (" +
-                   std::to_string(MillisFromQuota(cri.cpu_quota, cri.cpu_period)) + "m)");
+    return OtherSizes(where + "limits.cpu is " + std::to_string(limit) + "m (quota " +
+                      std::to_string(quota) + "), but CRI says a quota of " +
+                      std::to_string(cri.cpu_quota) + " (" +
+                      std::to_string(MillisFromQuota(cri.cpu_quota, cri.cpu_period)) + "m)");
   }
   if (cri.cpu_shares != 0 && cri.cpu_shares != shares) {
-    return Invalid(where + "requests.cpu is " + std::to_string(request) + "m (" +
-                   std::to_string(shares) + " shares), but CRI says " +
-                   std::to_string(cri.cpu_shares) + " shares");
+    return OtherSizes(where + "requests.cpu is " + std::to_string(request) + "m (" +
+                      std::to_string(shares) + " shares), but CRI says " +
+                      std::to_string(cri.cpu_shares) + " shares");
   }
   const int64_t bytes = Amount(stated.resources.limits, "memory");
   const bool has_more = added.to_memory && bytes > 0 && cri.memory_limit > bytes;
   if (!has_more && bytes != cri.memory_limit) {
-    return Invalid(where + "limits.memory is " + std::to_string(bytes) + " bytes, but CRI says " +
-                   std::to_string(cri.memory_limit));
+    return OtherSizes(where + "limits.memory is " + std::to_string(bytes) +
+                      " bytes, but CRI says " + std::to_string(cri.memory_limit));
   }
   return RequireHugepages(stated, cri, where, added.to_memory);
 }
@@ -187,8 +188,8 @@ Result<Done> RequireQos(const Pod& pod, const std::string& author) {
   unstated.stated_qos.reset();
   const QosClass stated = QosOf(unstated);
   if (stated == *pod.stated_qos) return Done{};
-  return Invalid(author + ": its resources make the pod " + std::string(ToString(stated)) +
-                 ", but its cgroup parent says " + std::string(ToString(*pod.stated_qos)));
+  return OtherSizes(author + ": its resources make the pod " + std::string(ToString(stated)) +
+                    ", but its cgroup parent says " + std::string(ToString(*pod.stated_qos)));
 }
 
 }  // namespace alignd
