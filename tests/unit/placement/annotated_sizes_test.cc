@@ -163,6 +163,17 @@ TEST(AnnotatedSizes, AreUndecidedIfAContainerThatIsNotNamedIsEstimatedAsMore) {
             "");
 }
 
+// A resize changes the spec, not the annotation. The node has concluded the kinds before.
+TEST(AnnotatedSizes, OfAResizedPodAreThoseOfItsStart) {
+  const PlannedPod pod =
+      Annotated(kIntel, ByKinds(Entry("i", RequestsCpu("1")), Entry("app", RequestsCpu("1"))),
+                {One("i", RequestsCpu("3")), One("app", RequestsCpu("1"))});
+  EXPECT_NE(pod.annotation_conflict, "");
+  ASSERT_TRUE(pod.annotated.has_value());
+  EXPECT_EQ(pod.annotated->containers.at(0).name, "i");
+  EXPECT_EQ(pod.annotated->containers.at(0).kind, ContainerKind::kInit);
+}
+
 TEST(AnnotatedSizes, AreNoConflictIfTheyShowTheKindsOfTheSpec) {
   const std::string two = Limits("2", "64Mi");
   const std::string one = Limits("1", "64Mi");
