@@ -20,27 +20,27 @@ struct SpecText {
   std::string apps;
 };
 
-std::string One(const std::string& name, const std::string& resources,
-                const std::string& more = "") {
+std::string ContainerText(const std::string& name, const std::string& resources,
+                          const std::string& more = "") {
   return R"({"name":")" + name + R"(","image":"i")" + more + R"(,"resources":{)" + resources + "}}";
 }
 
-std::string Sidecar(const std::string& name, const std::string& resources) {
-  return One(name, resources, R"(,"restartPolicy":"Always")");
+std::string SidecarText(const std::string& name, const std::string& resources) {
+  return ContainerText(name, resources, R"(,"restartPolicy":"Always")");
 }
 
 std::string RequestsCpu(const std::string& amount) {
   return R"("requests":{"cpu":")" + amount + R"("})";
 }
 
-std::string Limits(const std::string& cpus, const std::string& memory) {
+std::string LimitsText(const std::string& cpus, const std::string& memory) {
   return R"("limits":{"cpu":")" + cpus + R"(","memory":")" + memory + R"("})";
 }
 
-constexpr char kGpu[] = R"("limits":{"a.com/gpu":"1"})";
+constexpr char kOneGpu[] = R"("limits":{"a.com/gpu":"1"})";
 
 // An entry of an annotation.
-std::string Entry(const std::string& name, const std::string& resources) {
+std::string EntryText(const std::string& name, const std::string& resources) {
   return R"(")" + name + R"(":{)" + resources + "}";
 }
 
@@ -57,7 +57,7 @@ std::string ByKinds(const std::string& init, const std::string& apps) {
 }
 
 // Without alignment; the only GPU is on NUMA node 0.
-PlannedNode Node() {
+PlannedNode SizedNode() {
   FleetNode described = NodeWith(1);
   described.config =
       R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","memoryManagerPolicy":"None"})";
@@ -80,7 +80,7 @@ void ExpectUndecided(const SizedCase& c) {
   PlannedPod pod = Annotated(c.annotation, c.text, c.spec);
   EXPECT_EQ(pod.annotation_conflict.substr(0, pod.annotation_conflict.find("; a node")),
             "annotation " + c.annotation + c.says);
-  const PlannedNode node = Node();
+  const PlannedNode node = SizedNode();
   EXPECT_EQ(node.Ask(pod).outcome, Outcome::kUndecided);
   pod.annotation_conflict.clear();
   pod.annotated.reset();
@@ -92,28 +92,34 @@ void ExpectUndecided(const SizedCase& c) {
 TEST(AnnotatedSizes, OfIntelAreUndecidedIfTheyGiveAContainerAnotherKind) {
   const std::vector<SizedCase> cases = {
       {kIntel,
-       ByKinds(Entry("init", kGpu), Entry("app", kGpu)),
-       {One("init", kGpu), One("app", kGpu)},
+       ByKinds(EntryText("init", kOneGpu), EntryText("app", kOneGpu)),
+       {ContainerText("init", kOneGpu), ContainerText("app", kOneGpu)},
        " does not say whether init container init is a sidecar, as alignd.io/resources does"},
       {kIntel,
-       ByKinds(Entry("init", R"("limits":{"cpu":"1","a.com/gpu":"1"})"), Entry("app", kGpu)),
-       {One("init", R"("limits":{"cpu":"1","a.com/gpu":"1"})"), One("app", kGpu)},
+       ByKinds(EntryText("init", R"("limits":{"cpu":"1","a.com/gpu":"1"})"),
+               EntryText("app", kOneGpu)),
+       {ContainerText("init", R"("limits":{"cpu":"1","a.com/gpu":"1"})"),
+        ContainerText("app", kOneGpu)},
        " does not say whether init container init is a sidecar, as alignd.io/resources does"},
       // What the annotation does not name, `log`, is as much as an init container needs.
       {kIntel,
-       ByKinds(Entry("init", RequestsCpu("1")), Entry("app", RequestsCpu("2"))),
-       {One("init", RequestsCpu("1")),
-        One("app", RequestsCpu("2")) + "," + One("log", RequestsCpu("1"))},
+       ByKinds(EntryText("init", RequestsCpu("1")), EntryText("app", RequestsCpu("2"))),
+       {ContainerText("init", RequestsCpu("1")),
+        ContainerText("app", RequestsCpu("2")) + "," + ContainerText("log", RequestsCpu("1"))},
        " does not say whether init container init is a sidecar, as alignd.io/resources does"},
       {kIntel,
-       ByKinds("", Entry("app", Limits("2", "64Mi")) + "," + Entry("init", Limits("2", "64Mi"))),
-       {One("init", Limits("2", "64Mi")), One("app", Limits("2", "64Mi"))},
+       ByKinds("", EntryText("app", LimitsText("2", "64Mi")) + "," +
+                       EntryText("init", LimitsText("2", "64Mi"))),
+       {ContainerText("init", LimitsText("2", "64Mi")),
+        ContainerText("app", LimitsText("2", "64Mi"))},
        " has another kind of container for init than the spec"},
       {kIntel,
-       ByKinds(Entry("i", Limits("1", "64Mi")) + "," + Entry("b", Limits("1", "64Mi")),
-               Entry("a", Limits("1", "64Mi"))),
-       {One("i", Limits("1", "64Mi")),
-        One("a", Limits("1", "64Mi")) + "," + One("b", Limits("1", "64Mi"))},
+       ByKinds(
+           EntryText("i", LimitsText("1", "64Mi")) + "," + EntryText("b", LimitsText("1", "64Mi")),
+           EntryText("a", LimitsText("1", "64Mi"))),
+       {ContainerText("i", LimitsText("1", "64Mi")),
+        ContainerText("a", LimitsText("1", "64Mi")) + "," +
+            ContainerText("b", LimitsText("1", "64Mi"))},
        ": does not say which of the init containers b, i are sidecars"},
   };
   for (const SizedCase& c : cases) ExpectUndecided(c);
@@ -124,11 +130,11 @@ TEST(AnnotatedSizes, AreUndecidedIfTheOrderOfInitContainersMakesThemMore) {
   const std::string init = R"("init":true,)";
   const std::string sidecar = R"("init":true,"restartPolicy":"Always",)";
   ExpectUndecided({kOwnAnnotation,
-                   "{" + Entry("s", sidecar + RequestsCpu("1")) + "," +
-                       Entry("i", init + RequestsCpu("4")) + "," + Entry("app", RequestsCpu("1")) +
-                       "}",
-                   {One("i", RequestsCpu("4")) + "," + Sidecar("s", RequestsCpu("1")),
-                    One("app", RequestsCpu("1"))},
+                   "{" + EntryText("s", sidecar + RequestsCpu("1")) + "," +
+                       EntryText("i", init + RequestsCpu("4")) + "," +
+                       EntryText("app", RequestsCpu("1")) + "}",
+                   {ContainerText("i", RequestsCpu("4")) + "," + SidecarText("s", RequestsCpu("1")),
+                    ContainerText("app", RequestsCpu("1"))},
                    ": the pod's requests.cpu are 5000m (5120 shares), but its sandbox is created "
                    "with 4096 shares"});
 }
@@ -137,11 +143,13 @@ TEST(AnnotatedSizes, AreContradictedByHugePagesThatTheKubeletHasNotAllocated) {
   const auto pages = [](const std::string& amount) {
     return R"("requests":{"memory":"1Mi"},"limits":{"hugepages-2Mi":")" + amount + R"("})";
   };
-  const PlannedPod pod = Annotated(
-      kOwnAnnotation,
-      "{" + Entry("s", R"("init":true,"restartPolicy":"Always",)" + pages("2Mi")) + "," +
-          Entry("i", R"("init":true,)" + pages("4Mi")) + "," + Entry("app", RequestsCpu("1")) + "}",
-      {One("i", pages("4Mi")) + "," + Sidecar("s", pages("2Mi")), One("app", RequestsCpu("1"))});
+  const PlannedPod pod =
+      Annotated(kOwnAnnotation,
+                "{" + EntryText("s", R"("init":true,"restartPolicy":"Always",)" + pages("2Mi")) +
+                    "," + EntryText("i", R"("init":true,)" + pages("4Mi")) + "," +
+                    EntryText("app", RequestsCpu("1")) + "}",
+                {ContainerText("i", pages("4Mi")) + "," + SidecarText("s", pages("2Mi")),
+                 ContainerText("app", RequestsCpu("1"))});
   EXPECT_TRUE(
       pod.annotation_conflict.starts_with("annotation alignd.io/resources: the pod's "
                                           "limits.hugepages-2Mi are 6291456 bytes, but its cgroup "
@@ -151,23 +159,25 @@ TEST(AnnotatedSizes, AreContradictedByHugePagesThatTheKubeletHasNotAllocated) {
 
 // The smallest quota is that of 10m.
 TEST(AnnotatedSizes, AreUndecidedIfAContainerThatIsNotNamedIsEstimatedAsMore) {
-  const std::string app = Limits("2", "1Gi");
-  ExpectUndecided({kOwnAnnotation,
-                   "{" + Entry("app", app) + "}",
-                   {"", One("app", app) + "," + One("log", Limits("5m", "64Mi"))},
-                   ": the pod's requests.cpu are 2010m (2058 shares), but its sandbox is created "
-                   "with 2053 shares; it does not name container log"});
-  EXPECT_EQ(Annotated(kOwnAnnotation, "{" + Entry("app", app) + "}",
-                      {"", One("app", app) + "," + One("log", Limits("10m", "64Mi"))})
+  const std::string app = LimitsText("2", "1Gi");
+  ExpectUndecided(
+      {kOwnAnnotation,
+       "{" + EntryText("app", app) + "}",
+       {"", ContainerText("app", app) + "," + ContainerText("log", LimitsText("5m", "64Mi"))},
+       ": the pod's requests.cpu are 2010m (2058 shares), but its sandbox is created "
+       "with 2053 shares; it does not name container log"});
+  EXPECT_EQ(Annotated(kOwnAnnotation, "{" + EntryText("app", app) + "}",
+                      {"", ContainerText("app", app) + "," +
+                               ContainerText("log", LimitsText("10m", "64Mi"))})
                 .annotation_conflict,
             "");
 }
 
 // A resize changes the spec, not the annotation. The node has concluded the kinds before.
 TEST(AnnotatedSizes, OfAResizedPodAreThoseOfItsStart) {
-  const PlannedPod pod =
-      Annotated(kIntel, ByKinds(Entry("i", RequestsCpu("1")), Entry("app", RequestsCpu("1"))),
-                {One("i", RequestsCpu("3")), One("app", RequestsCpu("1"))});
+  const PlannedPod pod = Annotated(
+      kIntel, ByKinds(EntryText("i", RequestsCpu("1")), EntryText("app", RequestsCpu("1"))),
+      {ContainerText("i", RequestsCpu("3")), ContainerText("app", RequestsCpu("1"))});
   EXPECT_NE(pod.annotation_conflict, "");
   ASSERT_TRUE(pod.annotated.has_value());
   EXPECT_EQ(pod.annotated->containers.at(0).name, "i");
@@ -175,20 +185,24 @@ TEST(AnnotatedSizes, OfAResizedPodAreThoseOfItsStart) {
 }
 
 TEST(AnnotatedSizes, AreNoConflictIfTheyShowTheKindsOfTheSpec) {
-  const std::string two = Limits("2", "64Mi");
-  const std::string one = Limits("1", "64Mi");
+  const std::string two = LimitsText("2", "64Mi");
+  const std::string one = LimitsText("1", "64Mi");
   // `i` cannot be a sidecar of 2 CPUs beside `app`.
-  EXPECT_EQ(Annotated(kIntel, ByKinds(Entry("i", two) + "," + Entry("s", one), Entry("app", two)),
-                      {One("i", two) + "," + Sidecar("s", one), One("app", two)})
-                .annotation_conflict,
-            "");
-  EXPECT_EQ(Annotated(kIntel, ByKinds(Entry("s", one) + "," + Entry("t", one), Entry("app", two)),
-                      {Sidecar("s", one) + "," + Sidecar("t", one), One("app", two)})
-                .annotation_conflict,
-            "");
+  EXPECT_EQ(
+      Annotated(kIntel,
+                ByKinds(EntryText("i", two) + "," + EntryText("s", one), EntryText("app", two)),
+                {ContainerText("i", two) + "," + SidecarText("s", one), ContainerText("app", two)})
+          .annotation_conflict,
+      "");
+  EXPECT_EQ(
+      Annotated(kIntel,
+                ByKinds(EntryText("s", one) + "," + EntryText("t", one), EntryText("app", two)),
+                {SidecarText("s", one) + "," + SidecarText("t", one), ContainerText("app", two)})
+          .annotation_conflict,
+      "");
   // The kind of a container that requests nothing does not matter.
-  EXPECT_EQ(Annotated(kIntel, ByKinds(Entry("i", ""), Entry("app", RequestsCpu("1"))),
-                      {One("i", ""), One("app", RequestsCpu("1"))})
+  EXPECT_EQ(Annotated(kIntel, ByKinds(EntryText("i", ""), EntryText("app", RequestsCpu("1"))),
+                      {ContainerText("i", ""), ContainerText("app", RequestsCpu("1"))})
                 .annotation_conflict,
             "");
 }
