@@ -43,6 +43,8 @@ class DaemonAnnotatedDevices : public DaemonTest {
   // About a pod with two CPUs whose annotation requests these, and a GPU.
   Result<control::v1::WhyNotResponse> WhyNot(int cpus_of_annotation) const {
     const nlohmann::json pod = {
+        {"apiVersion", "v1"},
+        {"kind", "Pod"},
         {"metadata",
          {{"name", "web"}, {"annotations", {{kResources, Annotation(cpus_of_annotation, 1)}}}}},
         {"spec",
