@@ -255,9 +255,8 @@ class ControlWhyNot : public ControlTest {
          {"pod default/" + pod + ": does not fit now\n  requested: ",
           "  WaitsForEarlierPods: pod default/a waits for cpu, memory, is before pod default/" +
               pod + " in the queue, and is served first\n",
-          std::string(
-              "  what would help: wait until pod default/a has started, or delete it; a pod "
-              "with a higher priority is served before it\n"),
+          std::string("  what would help:\n    wait until pod default/a has started, or delete it\n"
+                      "    a pod with a higher priority is served before it\n"),
           std::string("first, because nothing else helps before:\n  wait-for-pods: wait until pod "
                       "default/a, which waits for cpu, memory, has started, or delete it\n")}) {
       EXPECT_NE(why.out.find(text), std::string::npos) << text << ": " << why.out;

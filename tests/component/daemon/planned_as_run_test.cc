@@ -38,7 +38,7 @@ using placement::PlannedPod;
 using placement::Stage;
 using placement::Verdict;
 
-// What planning is told of the pods that run.
+// What planning knows of the pods that run.
 enum class Knows { kStateFiles, kRunningPods };
 
 struct NodeKind {

@@ -185,7 +185,7 @@ class RandomManifests {
       return *entry;
     };
     if (entries.empty()) {
-      entries["stranger"] = Json::object();
+      entries["unknown"] = Json::object();
       return;
     }
     switch (random_.Number(0, 8)) {
@@ -206,8 +206,8 @@ class RandomManifests {
         return;
       }
       case 3:  // a container that the pod does not have
-        entries["stranger"] = Json::object();
-        if (random_.OnceIn(2)) SetSizes(RandomSize(), entries["stranger"]["limits"]);
+        entries["unknown"] = Json::object();
+        if (random_.OnceIn(2)) SetSizes(RandomSize(), entries["unknown"]["limits"]);
         return;
       case 4:
       case 5: {  // other devices
