@@ -274,7 +274,7 @@ TEST_F(ControlWhyNot, APodThatWouldFitWaitsForThoseBeforeItInTheQueue) {
   const testing::Printed json = WhyNot({"-o", "json", "default/b"});
   EXPECT_EQ(json.status, cli::kFailure);
   for (const char* const text :
-       {R"("fits": false)", R"("reason": "WaitsForEarlierPods")", R"("kind": "wait-for-pods")"}) {
+       {R"("fits":false)", R"("reason":"WaitsForEarlierPods")", R"("kind":"wait-for-pods")"}) {
     EXPECT_NE(json.out.find(text), std::string::npos) << text << ": " << json.out;
   }
   const testing::Printed shared = WhyNot({"-f", Manifest("shared", "")});

@@ -63,9 +63,6 @@ TEST_F(DaemonAnnotatedDevices, AreAssignedByDefault) {
   StartWith("");
   EXPECT_EQ(Shown(), "true default");
   EXPECT_EQ(DevicesOfAPod(), 1);
-  const auto why = WhyNot(2);
-  ASSERT_TRUE(why.ok()) << why.error().Text();
-  EXPECT_NE(why->asked().find("1 nvidia.com/gpu"), std::string::npos) << why->asked();
 }
 
 TEST_F(DaemonAnnotatedDevices, AreNotAssignedIfTheFileSaysSo) {
@@ -99,9 +96,11 @@ TEST_F(DaemonAnnotatedDevices, WhyNotAsksForNoneThatTheNodeDoesNotFollow) {
 // The CRI figures decide which of the two the daemon takes, and a manifest has none.
 TEST_F(DaemonAnnotatedDevices, WhyNotLeavesOpenWhatAnAnnotationContradicts) {
   StartWith("");
-  const auto why = WhyNot(3);
-  ASSERT_FALSE(why.ok());
-  EXPECT_TRUE(why.error().message.find("undecided: ") != std::string::npos) << why.error().Text();
+  for (const int cpus : {2, 3}) {  // also if the devices alone are more
+    const auto why = WhyNot(cpus);
+    ASSERT_FALSE(why.ok()) << cpus;
+    EXPECT_NE(why.error().message.find("undecided: "), std::string::npos) << why.error().Text();
+  }
 }
 
 }  // namespace
