@@ -225,17 +225,16 @@ class RandomManifests {
         return;
       }
       case 7: {  // another kind of container
+        // None that runs beside others becomes an init container: they would reuse its CPUs.
         Json& entry = some();
         if (entry.contains("restartPolicy")) {
+          entry.erase("init");
           entry.erase("restartPolicy");
-        } else if (entry.contains("init")) {
-          if (random_.OnceIn(2)) {
-            entry["restartPolicy"] = "Always";
-          } else {
-            entry.erase("init");
-          }
+        } else if (entry.contains("init") && random_.OnceIn(2)) {
+          entry.erase("init");
         } else {
           entry["init"] = true;
+          entry["restartPolicy"] = "Always";
         }
         return;
       }
