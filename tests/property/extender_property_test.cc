@@ -47,10 +47,12 @@ Verdict AnswerAlone(const PlannedNode& node, const PlannedPod& pod) {
     const admission::Admission daemon =
         admission::Admit(node.node(), node.state(), pod.pod,
                          [](const auto& query) { return std::optional(query.must_include); });
-    EXPECT_EQ(daemon.admitted(), verdict.outcome == Outcome::kFits);
-    // What a pod has as a whole is without devices: its containers are allocated these when they
-    // start.
-    if (admission::OnThisNode(node.node(), pod.pod).pod_level_managers != PodLevelManagers::kPod) {
+    // A pod with CPUs and memory as a whole is admitted without devices: its containers are
+    // allocated these when they start.
+    if (admission::OnThisNode(node.node(), pod.pod).pod_level_managers == PodLevelManagers::kPod) {
+      EXPECT_TRUE(daemon.admitted() || verdict.outcome == Outcome::kRefused);
+    } else {
+      EXPECT_EQ(daemon.admitted(), verdict.outcome == Outcome::kFits);
       EXPECT_EQ(daemon.assignments, verdict.admission->assignments);
     }
   }
