@@ -1,5 +1,6 @@
 #include <spdlog/spdlog.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -54,13 +55,14 @@ class StartContainer final : public proxy::CallHandler {
                                        Next(&StartContainer::CallNextPlugin, std::move(decide)));
   }
 
-  // Which containers of the pod run that were taken for init containers and have something: that is
-  // not released. An init container before this one has ended, but its role may have been concluded
-  // wrongly, by an earlier version too. The runtime is asked, because the registry may not have
+  // Which other containers of the pod run. One that was taken for an init container may be a
+  // sidecar, or a container that has ended and runs once more: no source but an annotation may know
+  // the roles, and an earlier version may have concluded them. What it has is not released, and no
+  // other container starts on its CPUs. The runtime is asked, because the registry may not have
   // seen yet that it has ended.
   void FindRunning(Decide decide) {
     running_ = InitContainersWithAssignment();
-    if (running_.empty()) return AwaitCpus(std::move(decide));
+    if (running_.empty() && WithTheSameCpus().empty()) return AwaitCpus(std::move(decide));
     const std::vector<std::string> sandboxes = context_.registry.SandboxesOf(key_.pod_uid);
     if (sandboxes.size() != 1) return AwaitCpus(std::move(decide));
     context_.runtime.ListSandbox(sandboxes.front(),
@@ -68,16 +70,21 @@ class StartContainer final : public proxy::CallHandler {
   }
 
   void TakeRunning(Result<std::vector<reconcile::SandboxContainer>> listed, Decide decide) {
-    if (listed.ok()) {
-      running_.clear();
-      for (const reconcile::SandboxContainer& container : *listed) {
-        if (!container.exit_code) running_.insert(container.name);
-      }
-    } else {
+    if (!listed.ok()) {
       spdlog::warn(
           "pod {}: it is not known which of its init containers have ended, so what they are "
           "assigned is released later: {}",
           context_.registry.PodName(key_.pod_uid), listed.error().Text());
+      return AwaitCpus(std::move(decide));
+    }
+    running_.clear();
+    const std::map<std::string, CpuSet> same = WithTheSameCpus();
+    for (const reconcile::SandboxContainer& container : *listed) {
+      const auto with_same = same.find(container.name);
+      if (container.is_running && with_same != same.end()) {
+        return decide(rpc::ToStatus(RunsOnItsCpus(container.name, with_same->second)));
+      }
+      if (!container.exit_code) running_.insert(container.name);
     }
     AwaitCpus(std::move(decide));
   }
@@ -118,7 +125,34 @@ class StartContainer final : public proxy::CallHandler {
     return context_.registry.ContainerNamed(request_.container_id());
   }
 
-  // The pod's other containers of which that is known, and which the registry lists.
+  // The other containers of the pod that are assigned some of this one's exclusive CPUs, and these:
+  // ended init containers. What a pod has as a whole, its containers may share.
+  std::map<std::string, CpuSet> WithTheSameCpus() const {
+    std::map<std::string, CpuSet> same;
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    const cpumanager::CpuState& cpu = snapshot->state.cpu;
+    const CpuSet* const own = cpu.Find(key_);
+    if (own == nullptr || cpu.pods.contains(key_.pod_uid)) return same;
+    for (const auto& [name, cpus] : cpu.assignments.at(key_.pod_uid)) {
+      if (name == key_.container) continue;
+      if (CpuSet both = *own & cpus; !both.empty()) same.emplace(name, std::move(both));
+    }
+    return same;
+  }
+
+  Error RunsOnItsCpus(const std::string& other, const CpuSet& cpus) const {
+    return {ErrorCode::kUnavailable,
+            "container " + key_.container + " of pod " + context_.registry.PodName(key_.pod_uid) +
+                " cannot start: container " + other + " of the same pod runs on CPUs " +
+                cpus.ToString() +
+                ", which both are assigned because one was taken for an init container that has "
+                "ended",
+            "if an annotation with resources calls a sidecar an init container, correct it; then "
+            "delete the pod"};
+  }
+
+  // The pod's other containers that were taken for init containers and have something, as far as
+  // the registry lists them.
   std::set<std::string> InitContainersWithAssignment() const {
     const std::set<std::string> listed = context_.registry.ContainersOf(key_.pod_uid);
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();

@@ -257,8 +257,9 @@ void RuntimeClient::ListSandbox(const std::string& sandbox_id,
         if (!status.ok()) return done(rpc::ToError(status, "runtime: ListContainers", kProgram));
         auto asking = std::make_shared<ExitCodes>(std::move(done));
         for (const v1::Container& container : response.containers()) {
-          asking->containers.push_back(
-              {Escaped(container.metadata().name()), container.created_at(), std::nullopt});
+          asking->containers.push_back({Escaped(container.metadata().name()),
+                                        container.created_at(), std::nullopt,
+                                        container.state() == v1::CONTAINER_RUNNING});
           if (container.state() == v1::CONTAINER_EXITED) asking->ended.push_back(container.id());
           if (container.state() != v1::CONTAINER_EXITED) asking->ended.emplace_back();
         }

@@ -27,6 +27,7 @@ struct SandboxContainer {
   std::string name;
   int64_t created_at = 0;            // nanoseconds since 1970
   std::optional<int32_t> exit_code;  // nullopt: not ended, or not known
+  bool is_running = false;           // false also if the runtime does not know
 };
 
 // Thread-safe. All methods but Stop return at once; each `done` runs exactly once, on the

@@ -332,8 +332,6 @@ TEST(TopologyNodesProperty, APodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
     std::vector<BoundPod> bound;
     for (int i = random.Number(0, 3); i > 0; --i) {
       const PlannedPod pod = RandomPodFor(node->node(), "pod-" + std::to_string(i), random);
-      // The object shows whether its init containers have ended.
-      if (HasInitContainer(pod)) continue;
       if (node->Place(pod).outcome == Outcome::kFits) bound.push_back({.pod = pod});
     }
     const PlannedPod arriving = RandomArriving(*node, random);

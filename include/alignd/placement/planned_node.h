@@ -119,7 +119,7 @@ class PlannedNode {
   // Whether pods run on it of which no state file has what they are assigned.
   bool has_guesses() const { return !guessed_.empty(); }
   // Whether no other pod can be decided: nothing is known of one before it.
-  bool has_undecided() const { return !undecided_.empty(); }
+  bool has_undecided() const;
   // The UIDs and the names (NAMESPACE/NAME) of all pods of the node, as far as they are known.
   std::vector<std::string> KnownPods() const;
 
@@ -132,8 +132,9 @@ class PlannedNode {
   PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
 
   void SetUndecided(const Pod& pod, bool is_by_annotation = false);
-  // The kubelet's stage has refused the pod: if it would fit without others, it waits on the node.
-  void NoteWaits(const PlannedPod& pod);
+  // If the kubelet's stage has refused the pod, as one reading has it, and it would fit without
+  // others, it can wait on the node.
+  void NoteWait(const PlannedPod& pod, const Verdict& answer);
   // The functions of these names, by what this node alone knows. `counted`: what the scheduler
   // counts for the pod, which is what its spec requests.
   Verdict PlaceHere(const PlannedPod& pod, const ResourceList& counted);
@@ -164,9 +165,12 @@ class PlannedNode {
   // The same of this node and of `others_`, which get the nodes as they were.
   void MayEndInitContainers(const PlannedPod& pod);
   void NoteInitContainers(const Pod& pod);
-  // `others_` and these, each once. False: they are too many, and `more` are left out.
-  bool AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
-                 const PlannedPod& pod);
+  void MayStart(const PlannedPod& pod);
+  // `others_` and these, each once. Whether there are new ones among `more`. nullopt: they are too
+  // many, and `more` are left out.
+  std::optional<bool> AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more);
+  // A pod whose annotation differs from its spec, of which there are several readings now.
+  void NoteReadings(const PlannedPod& pod);
   // Changes the verdict to undecided if the answer of another reading is another one.
   void Compare(Verdict other, Verdict& verdict) const;
   // Whether each pod gets the same answer.
@@ -249,6 +253,8 @@ class PlannedNode {
   // before the init containers of some have ended, which have in this one. None of them has others,
   // and no two are alike.
   std::vector<PlannedNode> others_;
+  // Of this node and those: as many as two pods have that can be refused, or three that cannot.
+  static constexpr size_t kMaxReadings = 9;
   // The names of these pods: whose annotation contradicts their spec, and whose annotation differs
   // in the order of containers, in those that it names, or in devices that the node ignores.
   std::vector<std::string> contradicted_;

@@ -6,6 +6,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/pod/resource_name.h"
 #include "core/admission/own_numa.h"
@@ -32,11 +33,22 @@ bool GuessedPlaces::IsOnOneNode(const NumaAmounts& amounts) const {
                               [this](const auto& one) { return Spans(one.first, one.second); });
 }
 
+namespace {
+
+// More than any machine has, so that sums of many do not overflow: an annotation can have any
+// amount.
+int64_t Bounded(int64_t amount) {
+  constexpr int64_t kMost = int64_t{1} << 50;
+  return std::min(amount, kMost);
+}
+
+}  // namespace
+
 NumaAmounts GuessedPlaces::PartOf(const Node& node, const Pod& pod,
                                   const Container& container) const {
   NumaAmounts part;
   const auto add = [&part](const std::string& resource, int64_t amount) {
-    if (amount > 0) part[resource] = amount;
+    if (amount > 0) part[resource] = Bounded(amount);
   };
   if (node.cpu) add(kCpuName, ExclusiveCpuCount(pod, container));
   for (const auto& [name, amount] : container.resources.limits) {
@@ -52,11 +64,14 @@ NumaAmounts GuessedPlaces::PartOf(const Node& node, const Pod& pod,
 
 NumaAmounts GuessedPlaces::WholeOf(const Node& node, const Pod& pod) {
   NumaAmounts whole;
-  if (const int64_t cpus = node.cpu ? PodCpuBudget(pod) : 0; cpus > 0) whole[kCpuName] = cpus;
+  if (const int64_t cpus = node.cpu ? PodCpuBudget(pod) : 0; cpus > 0) {
+    whole[kCpuName] = Bounded(cpus);
+  }
   if (!node.memory) return whole;
   const Result<memorymanager::MemoryRequest> memory = memorymanager::PodMemoryBudget(pod);
   if (!memory.ok()) return whole;  // the node refuses the pod for it
-  for (const auto& [type, bytes] : *memory) whole[type] = static_cast<int64_t>(bytes);
+  for (const auto& [type, bytes] : *memory)
+    whole[type] = Bounded(static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX)));
   return whole;
 }
 
@@ -96,7 +111,7 @@ bool GuessedPlaces::IsFreeInAnyCase(const std::vector<NumaAmounts>& parts) const
   NumaAmounts needed = SumOf(parts);
   for (const Item& item : items) {
     for (const auto& [resource, amount] : item.amounts) {
-      if (needed.contains(resource)) needed[resource] += amount;
+      if (needed.contains(resource)) needed[resource] = SaturatingSum(needed[resource], amount);
     }
   }
   return std::ranges::all_of(needed, [this](const auto& one) {
@@ -148,7 +163,9 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
     }
     for (const Item& item : ItemsWith(parts)) {
       if (item.is_unclear) return true;
-      for (const auto& [resource, amount] : item.amounts) free[resource] -= amount;
+      for (const auto& [resource, amount] : item.amounts) {
+        free[resource] = std::max<int64_t>(free[resource] - amount, 0);
+      }
     }
     if (AreInAnyGroups(parts, free, node.machine.numa_count())) return false;
   }
@@ -193,7 +210,8 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
     }
     // Memory of several NUMA nodes keeps others from these nodes.
     if (HasMemory({item.amounts}) && HasMemory(parts)) return true;
-    for (size_t i = 0; i < row.size(); ++i) question.split[i] += row[i];
+    for (size_t i = 0; i < row.size(); ++i)
+      question.split[i] = SaturatingSum(question.split[i], row[i]);
   }
   for (const NumaAmounts& part : parts) question.parts.push_back(RowOf(part, resources));
   return fits ? CanFindNone(question) : CanFindAll(question);

@@ -181,6 +181,13 @@ void GuessedPlaces::AddEnded(const Node& node, const Pod& pod, const NodeState& 
   item.is_split = item.is_unclear = item.is_at_most = true;
   const int cpus = after.cpu.default_set.Count() - before.cpu.default_set.Count();
   if (cpus > 0) item.amounts[kCpuName] = cpus;
+  for (const CpuGroup& numa : node.machine.numa_groups()) {
+    const int64_t backed =
+        cpumanager::BackedOn(before.cpu, numa.id) - cpumanager::BackedOn(after.cpu, numa.id);
+    const bool frees =
+        cpumanager::SharesOn(before.cpu, numa.id) > cpumanager::SharesOn(after.cpu, numa.id);
+    if (frees) item.amounts[kCpuName] += backed;
+  }
   for (const auto& [id, numa] : before.memory.machine) {
     for (const auto& [type, table] : numa.tables) {
       const uint64_t freed = after.memory.machine.at(id).tables.at(type).free - table.free;

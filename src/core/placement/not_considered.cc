@@ -26,7 +26,9 @@ bool IsTakenForOrdinary(const admission::Node& node, const admission::NodeState&
   if (!HasPodLevelResources(pod) || QosOf(pod) != QosClass::kGuaranteed) return false;
   Pod shown = pod;
   shown.stated_qos = QosClass::kGuaranteed;
+  // Its node knows of no pod-level managers.
   shown.pod_level.reset();
+  shown.pod_level_managers = PodLevelManagers::kOff;
   for (Container& container : shown.containers) {
     Resources& sizes = container.resources;
     sizes.limits.insert(pod.pod_level->limits.begin(), pod.pod_level->limits.end());
@@ -84,11 +86,14 @@ bool MayBePreferred(const admission::Node& node, const admission::NodeState& sta
   return std::ranges::any_of(state.devices.resources, [&](const auto& one) {
     const Quantity* const amount = Find(wanted, one.first);
     if (amount == nullptr || amount->IsZero()) return false;
-    std::map<int, int64_t> by_numa;
+    std::map<int, int64_t> by_numa;  // those that are free
+    int64_t all = 0;
+    const std::set<std::string> allocated = state.devices.AllocatedIds(one.first);
     for (const auto& [id, device] : one.second.devices) {
+      if (!device.healthy || allocated.contains(id)) continue;
+      ++all;
       for (const int64_t numa : device.numa) ++by_numa[static_cast<int>(numa)];
     }
-    const auto all = static_cast<int64_t>(one.second.devices.size());
     const auto most =
         std::ranges::max_element(by_numa, {}, [](const auto& numa) { return numa.second; });
     return most != by_numa.end() && Quantity(most->second) < *amount && *amount < Quantity(all);
@@ -135,7 +140,10 @@ std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const
   return fields;
 }
 
-void PlannedNode::NoteWaits(const PlannedPod& pod) {
+void PlannedNode::NoteWait(const PlannedPod& pod, const Verdict& answer) {
+  if (answer.outcome != Outcome::kRefused || !answer.admission) return;
+  // It stays refused, whatever becomes free.
+  if (answer.refusal->reason == admission::kPodPolicyError) return;
   const Pod managed = Managed(pod);
   const std::set<std::string> needs = admission::ExclusiveNeeds(node(), state(), managed);
   const bool is_news = std::ranges::any_of(

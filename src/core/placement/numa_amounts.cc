@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "alignd/base/saturating_sum.h"
 #include "core/memorymanager/memory_request.h"
 
 namespace alignd::placement {
@@ -16,7 +17,9 @@ bool HasMemory(const std::vector<NumaAmounts>& parts) {
 NumaAmounts SumOf(const std::vector<NumaAmounts>& all) {
   NumaAmounts sum;
   for (const NumaAmounts& amounts : all) {
-    for (const auto& [resource, amount] : amounts) sum[resource] += amount;
+    for (const auto& [resource, amount] : amounts) {
+      sum[resource] = SaturatingSum(sum[resource], amount);
+    }
   }
   return sum;
 }

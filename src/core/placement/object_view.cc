@@ -9,6 +9,7 @@
 #include "core/admission/own_isolation.h"
 #include "core/admission/own_numa.h"
 #include "core/placement/cpu_numbers.h"
+#include "core/placement/ended_inits.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::placement {
@@ -127,9 +128,11 @@ class Follower {
     if (is_init && ExclusiveCpuCount(pod_, container) > 0) ++init_with_cpus_;
   }
 
-  // Init containers keep what later containers have not reused, which can be any part of it.
-  void Ended() {
+  // Init containers keep what later containers have not reused, which can be any part of it. Once
+  // they have ended, it is free. `next`: with the pod.
+  void Ended(const NodeState& next) {
     for (const std::string& resource : of_init_) BlurAmount(resource);
+    if (FreesMemory(next, WithoutInitContainers(node_, pod_, next))) BlurAmount(kMemory);
     if (!by_isolation_) return;
     // Whether the pod fits is as without. Its NUMA nodes are not.
     for (const std::string& resource : placed_) {
@@ -336,7 +339,7 @@ ObjectDecision Interpret(const ObjectView& view, const Node& node, const NodeSta
     if (!why.empty()) return {std::move(why), blurred};
     follower.Allocated(container, decision);
   }
-  follower.Ended();
+  if (decided.admitted()) follower.Ended(decided.next);
   return {{}, follower.blurred()};
 }
 

@@ -223,9 +223,11 @@ void PlannedNode::CheckGuesses(const PlannedPod& pod, Verdict& verdict) const {
         {"Undecided",
          "whether this pod fits depends on " + why + ", of the init containers of pod " +
              by_many_inits_ +
-             " and of pods after it: once these have ended, what they had is free again"},
+             " and of pods after it: once these have ended, what they had is free again; plan it "
+             "after these pods have started, or reduce the requests of their init containers"},
         "Undecided: whether this pod fits depends on whether the init containers of other pods "
-        "have ended");
+        "have ended; plan it after these pods have started, or reduce the requests of their init "
+        "containers");
     return;
   }
   const std::string depends = " and whether this pod fits depends on ";

@@ -31,6 +31,7 @@ Result<Done> CheckRunning(const PlannedPod& pod, const std::string& name) {
 PlannedPod WithoutEnded(const admission::Node& node, const admission::NodeState& state,
                         PlannedPod pod) {
   if (pod.is_pending) return pod;
+  pod.pod.stated_qos = QosOf(pod.pod);  // of all its containers
   std::erase_if(pod.pod.containers, [&](const Container& one) {
     if (one.kind != ContainerKind::kInit) return false;
     const admission::Assignment known =
@@ -127,6 +128,11 @@ void PlannedNode::RunUnclear(const PlannedPod& reading, const PlannedPod& pod) {
   Count(pod.pod, counted);
 }
 
+// A pod that comes after all that the state files have is placed like one that is planned.
+void PlannedNode::MayStart(const PlannedPod& pod) {
+  if (pod.is_pending && has_shares_ && guessed_.empty()) MayEndInitContainers(pod);
+}
+
 Result<Done> PlannedNode::AddRunning(const PlannedPod& planned, IfRefused if_refused) {
   const std::string name = "pod " + NameOf(planned.pod) + ", which runs: ";
   if (const Result<Done> checked = CheckRunning(planned, name); !checked.ok()) return checked;
@@ -136,10 +142,15 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& planned, IfRefused if_ref
   // assigned before stays assigned.
   if (here && !planned.is_pending) here->annotated_devices = planned.annotated_devices;
   const PlannedPod& pod = here ? *here : planned;
-  if (!pod.annotated && others_.empty()) return RunHere(pod, pod, if_refused);
+  if (!pod.annotated && others_.empty()) {
+    const Result<Done> ran = RunHere(pod, pod, if_refused);
+    if (ran.ok()) MayStart(pod);
+    return ran;
+  }
   const std::optional<PlannedPod> by_annotation = ByAnnotationWhileItRuns(pod);
   const bool is_whole = DecidedByAnnotation(pod) == Decided::kWhole;
-  const PlannedNode before = *this;
+  std::optional<PlannedNode> before;
+  if (pod.annotated) before = *this;
   std::vector<PlannedNode> others = std::exchange(others_, {});
   std::vector<PlannedNode> more;
   const auto run = [&](PlannedNode& node, IfRefused if_refused_there) -> Result<Done> {
@@ -161,9 +172,13 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& planned, IfRefused if_ref
   for (PlannedNode& other : others) {
     if (const Result<Done> ran = run(other, IfRefused::kOpen); !ran.ok()) return ran;
   }
-  if (AddOthers(std::move(others), std::move(more), pod)) return Done{};
-  // There are too many ways in which the node can have such pods.
-  *this = before;
+  if (const std::optional<bool> added = AddOthers(std::move(others), std::move(more))) {
+    if (*added) NoteReadings(pod);
+    MayStart(pod);
+    return Done{};
+  }
+  // There are too many ways in which the node can have such pods. Others add none.
+  *this = *std::move(before);
   const auto leave_open = [&](PlannedNode& node) {
     node.RunUnclear(pod, pod);
     if (by_annotation) node.RunUnclear(*by_annotation, pod);

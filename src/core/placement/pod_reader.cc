@@ -1,5 +1,6 @@
 #include "core/placement/pod_reader.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -76,6 +77,23 @@ bool HasExtendedResourceClaim(const nlohmann::json& pod) {
 }
 
 // Reads the pod that `object` (a Pod or a pod template) states.
+// The UID on the node of the static pod that this is the mirror of. Empty: it is none. A kubelet
+// makes its Node the owner of a mirror; an author cannot give a pod the UID of another one by the
+// annotation alone.
+// Source: kubernetes pkg/kubelet/types/pod_update.go, ConfigMirrorAnnotationKey;
+// pkg/kubelet/pod/mirror_client.go, CreateMirrorPod.
+std::string MirroredUid(const nlohmann::json& pod) {
+  static const nlohmann::json::json_pointer kMirror(
+      "/metadata/annotations/kubernetes.io~1config.mirror");
+  static const nlohmann::json::json_pointer kOwners("/metadata/ownerReferences");
+  if (!pod.contains(kMirror) || !pod.at(kMirror).is_string()) return {};
+  if (!pod.contains(kOwners) || !pod.at(kOwners).is_array()) return {};
+  const bool is_of_node = std::ranges::any_of(pod.at(kOwners), [](const nlohmann::json& owner) {
+    return owner.is_object() && owner.value("kind", nlohmann::json()) == "Node";
+  });
+  return is_of_node ? pod.at(kMirror).get<std::string>() : std::string();
+}
+
 class PodReader {
  public:
   PodReader(const View& object, Workload& workload, Faults& faults)
@@ -166,11 +184,7 @@ class PodReader {
       workload_.pod.annotated_devices = AnnotatedDevices(stated, *pod);
       workload_.pod.without_devices = FindConflictWithoutDevices(stated, *pod);
     }
-    // The mirror pod of a static pod, whose UID is another one on the node.
-    // Source: kubernetes pkg/kubelet/types/pod_update.go, ConfigMirrorAnnotationKey.
-    static const nlohmann::json::json_pointer kMirror(
-        "/metadata/annotations/kubernetes.io~1config.mirror");
-    if (text.contains(kMirror) && text.at(kMirror).is_string()) pod->uid = text.at(kMirror);
+    if (const std::string uid = MirroredUid(text); !uid.empty()) pod->uid = uid;
     // Names are given later.
     if (is_template) pod->uid = pod->name = "";
     workload_.pod.pod = *std::move(pod);

@@ -15,9 +15,6 @@
 namespace alignd::placement {
 namespace {
 
-// As many as two pods have that can be refused, or three that cannot.
-constexpr size_t kMaxReadings = 9;
-
 // "pod default/a (and default/b; default/c)".
 std::string Named(const std::vector<std::string>& names) {
   std::string text = "pod " + names.front();
@@ -116,11 +113,14 @@ void PlannedNode::Compare(Verdict other, Verdict& verdict) const {
             " have ended, which have more than its other containers reuse";
   }
   if (ways.empty()) {
+    constexpr char kRemedy[] =
+        "; plan it after that pod has started, or reduce the requests of these init containers";
     verdict =
-        Undecided(Stage::kKubelet, kDepends + inits,
+        Undecided(Stage::kKubelet, kDepends + inits + kRemedy,
                   std::string(kDepends) +
                       "whether the init containers of another pod have ended, which have more "
-                      "than its other containers reuse");
+                      "than its other containers reuse" +
+                      kRemedy);
     return;
   }
   if (!inits.empty()) inits = ", or on " + inits;
@@ -174,15 +174,18 @@ std::optional<PlannedPod> PlannedNode::AsAnnotatedHere(const PlannedPod& pod) co
 Verdict PlannedNode::Place(const PlannedPod& planned) {
   const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
   const PlannedPod& pod = here ? *here : planned;
-  Verdict verdict = pod.annotated ? PlaceAnnotated(pod, MayBeRefused(pod)) : PlacePlain(pod);
-  if (verdict.outcome == Outcome::kRefused && verdict.admission) NoteWaits(pod);
-  return verdict;
+  return pod.annotated ? PlaceAnnotated(pod, MayBeRefused(pod)) : PlacePlain(pod);
 }
 
 Verdict PlannedNode::PlacePlain(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   Verdict verdict = PlaceHere(pod, requests);
-  for (PlannedNode& other : others_) Compare(other.PlaceHere(pod, requests), verdict);
+  NoteWait(pod, verdict);
+  for (PlannedNode& other : others_) {
+    Verdict there = other.PlaceHere(pod, requests);
+    NoteWait(pod, there);
+    Compare(std::move(there), verdict);
+  }
   MayEndInitContainers(pod);
   return verdict;
 }
@@ -200,7 +203,8 @@ Verdict PlannedNode::Ask(const PlannedPod& planned) const {
 void PlannedNode::LeaveOpen(const PlannedPod& planned) {
   const std::optional<PlannedPod> here = AsAnnotatedHere(planned);
   const PlannedPod& pod = here ? *here : planned;
-  if (pod.annotated) {
+  // Two that are open leave no more open than one.
+  if (pod.annotated && undecided_.empty()) {
     PlaceAnnotated(pod, /*may_refuse=*/true);
   } else {
     SetUndecided(pod.pod);
@@ -239,17 +243,22 @@ Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
   PlannedNode without_pod = *this;
   std::vector<PlannedNode> others = std::exchange(others_, {});
   std::vector<PlannedNode> more;
+  std::vector<PlannedNode> with_inits;
+  std::vector<std::pair<const PlannedPod*, Verdict>> answers;
   const auto place = [&](PlannedNode& node) {
     PlannedNode before = node;
-    const bool fits = node.PlaceHere(pod, requests).outcome != Outcome::kRefused;
-    const auto end_init_containers = [&more](PlannedNode& there, const PlannedPod& reading) {
+    const auto place_on = [&answers, &requests](PlannedNode& there, const PlannedPod& reading) {
+      return answers.emplace_back(&reading, there.PlaceHere(reading, requests)).second;
+    };
+    const bool fits = place_on(node, pod).outcome != Outcome::kRefused;
+    const auto end_init_containers = [&](PlannedNode& there, const PlannedPod& reading) {
       std::optional<PlannedNode> earlier = there.EndInitContainers(reading);
-      if (earlier) more.push_back(*std::move(earlier));
+      if (earlier) with_inits.push_back(*std::move(earlier));
     };
     end_init_containers(node, pod);
     if (by_annotation) {
       PlannedNode follows = before;
-      const bool may_fit = MayFit(follows.PlaceHere(*by_annotation, requests), is_whole);
+      const bool may_fit = MayFit(place_on(follows, *by_annotation), is_whole);
       if (may_fit && !is_whole) {
         follows = before;
         if (follows.guessed_.empty()) follows.in_parts_ = NameOf(pod.pod);
@@ -263,12 +272,19 @@ Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
   };
   place(*this);
   for (PlannedNode& other : others) place(other);
-  if (!AddOthers(std::move(others), std::move(more), pod)) {
+  const bool has_inits = !with_inits.empty();
+  std::optional<bool> added = AddOthers(std::move(others), std::move(more));
+  if (added && *added) NoteReadings(pod);
+  if (added && has_inits) {
+    added = AddOthers(std::exchange(others_, {}), std::move(with_inits));
+    if (added && *added) NoteInitContainers(pod.pod);
+  }
+  if (!added) {
     // What is known holds without the pod alone.
     *this = std::move(without_pod);
     if (verdict.outcome != Outcome::kFits) {
       SetUndecided(pod.pod, /*is_by_annotation=*/true);
-      return verdict;
+      return verdict;  // no later pod is decided
     }
     // It is on the node, as one of both has it.
     const auto take = [&](PlannedNode& node) {
@@ -280,6 +296,7 @@ Verdict PlannedNode::PlaceAnnotated(const PlannedPod& pod, bool may_refuse) {
     take(*this);
     for (PlannedNode& other : others_) take(other);
   }
+  for (const auto& [reading, answer] : answers) NoteWait(*reading, answer);
   return verdict;
 }
 
@@ -298,13 +315,13 @@ void PlannedNode::AddArriving(const PlannedPod& planned) {
   };
   add(*this);
   for (PlannedNode& other : others) add(other);
-  if (!AddOthers(std::move(others), std::move(more), pod)) {
-    SetUndecided(pod.pod, /*is_by_annotation=*/true);
-  }
+  const std::optional<bool> added = AddOthers(std::move(others), std::move(more));
+  if (!added) return SetUndecided(pod.pod, /*is_by_annotation=*/true);
+  if (*added) NoteReadings(pod);
 }
 
-bool PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<PlannedNode> more,
-                            const PlannedPod& pod) {
+std::optional<bool> PlannedNode::AddOthers(std::vector<PlannedNode> others,
+                                           std::vector<PlannedNode> more) {
   others_.clear();
   const size_t count = others.size();
   std::ranges::move(more, std::back_inserter(others));
@@ -318,17 +335,16 @@ bool PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<Planned
   }
   if (1 + others_.size() > kMaxReadings) {
     others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(before), others_.end());
-    return false;
+    return std::nullopt;
   }
-  if (others_.size() == before) return true;
-  if (!pod.annotated) {
-    NoteInitContainers(pod.pod);
-    return true;
-  }
+  return others_.size() > before;
+}
+
+void PlannedNode::NoteReadings(const PlannedPod& pod) {
   const bool is_agreed = pod.annotation_conflict.empty();
   std::vector<std::string>& names = is_agreed ? otherwise_ : contradicted_;
   names.push_back(NameOf(pod.pod));
-  if (names.size() > 1) return true;
+  if (names.size() > 1) return;
   const char* const what =
       !is_agreed ? " has an annotation that contradicts its spec: "
       : node().config.annotated_extended_resources
@@ -338,7 +354,6 @@ bool PlannedNode::AddOthers(std::vector<PlannedNode> others, std::vector<Planned
       Named(names) + what +
       "what pods after it are assigned, and what is free, is shown as it is if the node takes that "
       "pod as the spec has it");
-  return true;
 }
 
 }  // namespace alignd::placement

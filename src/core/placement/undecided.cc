@@ -65,6 +65,10 @@ std::vector<std::string> PlannedNode::OwnedByOthers(const PlannedPod& pod) const
   return reasons;
 }
 
+bool PlannedNode::has_undecided() const {
+  return !undecided_.empty() && std::ranges::all_of(others_, &PlannedNode::has_undecided);
+}
+
 std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {
   for (const UndecidedPod& other : undecided_) {
     if (other.uid == uid) continue;

@@ -50,18 +50,23 @@ int64_t Peak(const Pod& pod, AmountOf amount_of) {
   return std::max(peak, lasting);
 }
 
+// What the pod states as a whole counts instead of its containers' sum. Their limits of memory may
+// sum up to more.
+// Source: k8s.io/component-helpers/resource/helpers.go, PodRequests and PodLimits.
+const Quantity* OfPod(const Pod& pod, ResourceList Resources::*list, const char* name) {
+  return pod.pod_level ? Find((*pod.pod_level).*list, name) : nullptr;
+}
+
 int64_t MillisAtPeak(const Pod& pod) {
-  const Resources own = pod.pod_level.value_or(Resources());
-  return std::max(
-      Peak(pod, [](const Container& c) { return MilliAmount(c.resources.requests, "cpu"); }),
-      MilliAmount(own.requests, "cpu"));
+  const Quantity* const own = OfPod(pod, &Resources::requests, "cpu");
+  if (own != nullptr) return own->MilliValue();
+  return Peak(pod, [](const Container& c) { return MilliAmount(c.resources.requests, "cpu"); });
 }
 
 int64_t MemoryLimitAtPeak(const Pod& pod) {
-  const Resources own = pod.pod_level.value_or(Resources());
-  return std::max(
-      Peak(pod, [](const Container& c) { return Amount(c.resources.limits, "memory"); }),
-      Amount(own.limits, "memory"));
+  const Quantity* const own = OfPod(pod, &Resources::limits, "memory");
+  if (own != nullptr) return own->Value();
+  return Peak(pod, [](const Container& c) { return Amount(c.resources.limits, "memory"); });
 }
 
 Error OtherShares(int64_t millis, const CriSizes& sandbox, const std::string& author) {
@@ -118,14 +123,9 @@ Result<Done> RequireNoMoreAllocated(const Pod& pod, const CriSizes& sandbox,
 }
 
 CriSizes SandboxSizesOf(const Pod& pod) {
-  const auto of_pod = [&pod](ResourceList Resources::*list, const char* name) {
-    return pod.pod_level ? Find((*pod.pod_level).*list, name) : nullptr;
-  };
-  const Quantity* const cpu = of_pod(&Resources::requests, "cpu");
-  const Quantity* const memory = of_pod(&Resources::limits, "memory");
   CriSizes sizes;
-  sizes.cpu_shares = SharesFromMillis(cpu != nullptr ? cpu->MilliValue() : MillisAtPeak(pod));
-  sizes.memory_limit = memory != nullptr ? memory->Value() : MemoryLimitAtPeak(pod);
+  sizes.cpu_shares = SharesFromMillis(MillisAtPeak(pod));
+  sizes.memory_limit = MemoryLimitAtPeak(pod);
   return sizes;
 }
 

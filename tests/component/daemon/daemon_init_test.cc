@@ -90,6 +90,34 @@ TEST_F(DaemonInit, InitContainerOfARecreatedSandboxHasTheCpusOfTheOthers) {
   EXPECT_EQ(CpusOf(app), "1-2");
 }
 
+// The annotation calls a sidecar an init container.
+TEST_F(DaemonInit, NoContainerStartsOnTheCpusOfOneOfItsPodThatRuns) {
+  Start();
+  v1::PodSandboxConfig pod =
+      PodConfig("p", "",
+                R"({"side":{"init":true,"limits":{"cpu":"2","memory":"100Mi"}},)"
+                R"("app":{"limits":{"cpu":"2","memory":"100Mi"}}})");
+  const std::string sandbox = Run(pod);
+  const std::string side = CreateAndStart(sandbox, pod, Pinned(2, "side"));
+  const auto app = Create(sandbox, pod, Pinned(2, "app"));
+  ASSERT_TRUE(app.status.ok()) << app.status.error_message();
+  EXPECT_EQ(CpusOf(app.response.container_id()), CpusOf(side));
+  const grpc::Status refused = StartContainer(app.response.container_id());
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(refused.error_message().find("container side of the same pod runs on CPUs 1-2"),
+            std::string::npos)
+      << refused.error_message();
+  EXPECT_EQ(State().find("default\":\"0,3-27"), std::string::npos);
+  EXPECT_NE(State().find(R"("side":"1-2")"), std::string::npos) << State();
+  ASSERT_TRUE(runtime_->EndContainer(side, 0));
+  EXPECT_TRUE(StartContainer(app.response.container_id()).ok());
+  // Nor does the other one once more, while that one runs.
+  const auto again = Create(sandbox, pod, Attempt(Pinned(2, "side"), 1));
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(StartContainer(again.response.container_id()).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+}
+
 TEST_F(DaemonInit, MemoryOfAnEndedInitContainerIsFreeAtTheNextStart) {
   Start(
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"

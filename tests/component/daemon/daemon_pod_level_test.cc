@@ -72,6 +72,22 @@ TEST_F(DaemonPodLevel, ContainersHavePartsOfThePodsCpus) {
   EXPECT_TRUE(Eventually([&] { return CpusOf(neighbour.container) == "0,5-27"; }));
 }
 
+// What counts is the pod's limit, which each container may use up.
+TEST_F(DaemonPodLevel, LimitsOfMemoryOfItsContainersMaySumUpToMore) {
+  Start(PodScope());
+  StartPodsApi();
+  KubeletPod pod = RunPod(R"({"apiVersion":"v1","kind":"Pod",
+"metadata":{"name":"burst","namespace":"default","uid":"u1"},"spec":{
+"resources":{"requests":{"cpu":"4","memory":"400Mi"},"limits":{"cpu":"4","memory":"400Mi"}},
+"containers":[{"name":"app","image":"i","resources":{"requests":{"memory":"100Mi"},
+"limits":{"memory":"300Mi"}}},
+{"name":"log","image":"i","resources":{"requests":{"memory":"100Mi"},
+"limits":{"memory":"300Mi"}}}]}})");
+  StartAll(pod, {"app", "log"});
+  EXPECT_EQ(CpusIn(pod, "app"), "1-4");
+  EXPECT_EQ(CpusIn(pod, "log"), "1-4");
+}
+
 TEST_F(DaemonPodLevel, PodResourcesShowThePodAsAWhole) {
   Start(PodScope());
   StartPodsApi();

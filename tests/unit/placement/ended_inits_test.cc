@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "alignd/admission/init_containers.h"
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/placement/planned_node.h"
 #include "alignd/scenario/simulation.h"
 #include "core/machine_builder.h"
@@ -40,15 +42,22 @@ class EndedInits : public ::testing::Test {
   static PlannedNode NodeOf(const std::string& machine,
                             TopologyManagerPolicy policy = TopologyManagerPolicy::kSingleNumaNode,
                             const std::string& cpu_manager_state = "") {
+    NodeFiles files;
+    files.cpu_manager_state = cpu_manager_state;
+    return NodeWith(machine, ConfigOf(policy), files);
+  }
+  static KubeletConfig ConfigOf(TopologyManagerPolicy policy) {
     KubeletConfig config;
     config.cpu_manager_policy = CpuManagerPolicy::kStatic;
     config.reserved_system_cpus = "0";
     config.topology_manager_policy = policy;
+    return config;
+  }
+  static PlannedNode NodeWith(const std::string& machine, const KubeletConfig& config,
+                              const NodeFiles& files = {}) {
     NodeInput input = {{MakeMachine(machine), {}, {}}, std::nullopt, {}, {}, {}};
     auto devices = ParseDevices("nvidia.com/gpu=1@0");
     EXPECT_TRUE(AddDevices(devices->first, std::move(devices->second), input).ok());
-    NodeFiles files;
-    files.cpu_manager_state = cpu_manager_state;
     Result<PlannedNode> node = PlannedNode::Make(input, config, 110, files);
     EXPECT_TRUE(node.ok()) << node.error().Text();
     return *std::move(node);
@@ -85,6 +94,46 @@ TEST_F(EndedInits, ThatHadNoMoreThanTheirAppChangeNothing) {
   EXPECT_EQ(node.Place(WithInit("first", "2", "3")).outcome, Outcome::kFits);
   EXPECT_TRUE(node.notes().empty());
   EXPECT_EQ(node.Ask(AppOf("five", "5")).outcome, Outcome::kFits);
+}
+
+// An app that reuses all memory of its init container leaves it a block of 0 bytes.
+TEST_F(EndedInits, ThatHadNoMoreMemoryThanTheirAppChangeNothing) {
+  KubeletConfig config = ConfigOf(TopologyManagerPolicy::kSingleNumaNode);
+  config.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  config.eviction_hard_memory = "";
+  config.system_reserved = Amounts({{"memory", "512Mi"}});
+  config.reserved_memory = {{.numa_node = 0, .limits = Amounts({{"memory", "512Mi"}})}};
+  PlannedNode node = NodeWith("socket:1 numa:1 core:16", config);
+  for (const char* const name : {"a", "b", "c", "d"}) {
+    EXPECT_EQ(node.Place(WithInit(name, "2", "3")).outcome, Outcome::kFits);
+  }
+  EXPECT_TRUE(node.notes().empty());
+  // Of 1 MiB that the app does not reuse, it is noted.
+  PlannedPod more = WithInit("more", "1", "1");
+  more.pod.containers[0].resources.limits["memory"] = *Quantity::Parse("65Mi");
+  more.pod.containers[0].resources.requests["memory"] = *Quantity::Parse("65Mi");
+  EXPECT_EQ(node.Place(more).outcome, Outcome::kFits);
+  ASSERT_EQ(node.notes().size(), 1U);
+  EXPECT_NE(node.notes()[0].find("pod default/more has init containers"), std::string::npos);
+}
+
+// NUMA node 0 has 7 CPUs for others, of which the first pod has 6, and 1 later.
+TEST_F(EndedInits, LeaveOpenWhatDependsOnTheirSharedCpus) {
+  KubeletConfig config = ConfigOf(TopologyManagerPolicy::kSingleNumaNode);
+  config.pod_policies = {PodPolicy::kSharedNumaNode};
+  PlannedNode node = NodeWith("socket:2 numa:1 core:8", config);
+  const auto shared = [](PlannedPod pod) {
+    for (Container& container : pod.pod.containers) container.resources.limits.clear();
+    pod.pod.policies.shared_on_one_node = true;
+    return pod;
+  };
+  EXPECT_EQ(node.Place(shared(WithInit("first", "6", "1"))).outcome, Outcome::kFits);
+  EXPECT_EQ(node.Place(AppOf("exclusive", "6")).outcome, Outcome::kFits);
+  const Verdict third = node.Ask(shared(AppOf("third", "3")));
+  ASSERT_EQ(third.outcome, Outcome::kUndecided);
+  EXPECT_NE(third.refusal->message.find("init containers of pod default/first have ended"),
+            std::string::npos)
+      << third.refusal->message;
 }
 
 // There would be too many ways. On NUMA node 0, 4 of 8 CPUs are free once all have ended.
@@ -126,6 +175,43 @@ TEST_F(EndedInits, OfPodsThatTheStateFilesHaveGetNothingAgain) {
   const Verdict next = node.Ask(AppOf("next", "4"));
   ASSERT_EQ(next.outcome, Outcome::kFits);
   EXPECT_EQ(CpusIn(next), "2-5");
+}
+
+// It is Burstable for its init container, which has ended, and has no CPUs of its own.
+TEST_F(EndedInits, CountForTheQosClassOfPodsThatTheStateFilesHave) {
+  PlannedPod pod = Planned("runs", {Init("init", {}), App("app", Cpus("2"))});
+  pod.pod.containers[1].resources.limits["nvidia.com/gpu"] = Quantity(1);
+  pod.pod.containers[1].resources.requests["nvidia.com/gpu"] = Quantity(1);
+  PlannedNode before = NodeOf("socket:1 numa:1 core:8");
+  ASSERT_EQ(before.Place(pod).outcome, Outcome::kFits);
+  ASSERT_TRUE(before.state().cpu.HeldBy("runs").empty());
+  NodeFiles files;
+  files.device_checkpoint = checkpoint::FormatDeviceCheckpoint(before.state().devices);
+  PlannedNode node =
+      NodeWith("socket:1 numa:1 core:8", ConfigOf(TopologyManagerPolicy::kSingleNumaNode), files);
+  ASSERT_TRUE(node.AddRunning(pod).ok());
+  EXPECT_TRUE(node.state().cpu.HeldBy("runs").empty());
+  EXPECT_EQ(node.state().devices.PodIds("runs", "nvidia.com/gpu").size(), 1U);
+}
+
+// It starts: what its init container has is free later.
+TEST_F(EndedInits, OfPodsThatStartBesideStateFilesLeaveOpenWhatDependsOnThem) {
+  NodeFiles files;
+  files.cpu_shares = checkpoint::FormatSharesCheckpoint({});
+  PlannedNode node =
+      NodeWith("socket:2 numa:1 core:5", ConfigOf(TopologyManagerPolicy::kSingleNumaNode), files);
+  PlannedPod pod = WithInit("starts", "3", "1");
+  pod.is_pending = true;
+  pod.node_name = "n";
+  ASSERT_TRUE(node.AddRunning(pod).ok());
+  EXPECT_EQ(node.Place(AppOf("second", "3")).outcome, Outcome::kFits);
+  Sizes with_gpu = Cpus("1");
+  with_gpu["nvidia.com/gpu"] = "1";
+  const Verdict third = node.Ask(Planned("third", {App("app", with_gpu)}));
+  ASSERT_EQ(third.outcome, Outcome::kUndecided);
+  EXPECT_NE(third.refusal->message.find("init containers of pod default/starts have ended"),
+            std::string::npos)
+      << third.refusal->message;
 }
 
 }  // namespace

@@ -107,7 +107,15 @@ TEST(ManifestObjects, MirrorPodsHaveTheUidOfTheirStaticPod) {
     return ExpandPods(manifests, std::nullopt)->at(0).pod.uid;
   };
   EXPECT_EQ(uid_of(""), "u");
-  EXPECT_EQ(uid_of(R"(,"annotations":{"kubernetes.io/config.mirror":"0a1b"})"), "0a1b");
+  const std::string mirror = R"(,"annotations":{"kubernetes.io/config.mirror":"0a1b"})";
+  const auto owned_by = [](const std::string& kind) {
+    return R"(,"ownerReferences":[{"apiVersion":"v1","kind":")" + kind +
+           R"(","name":"n","uid":"1","controller":true}])";
+  };
+  EXPECT_EQ(uid_of(mirror + owned_by("Node")), "0a1b");
+  EXPECT_EQ(uid_of(mirror), "u") << "any author can write it";
+  EXPECT_EQ(uid_of(mirror + owned_by("ReplicaSet")), "u");
+  EXPECT_EQ(uid_of(R"(,"annotations":{"kubernetes.io/config.mirror":""})" + owned_by("Node")), "u");
 }
 
 TEST(ManifestObjects, OtherObjectsHaveNamesOfKubernetes) {

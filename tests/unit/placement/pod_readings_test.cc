@@ -599,5 +599,43 @@ TEST(PodReadings, TheOrderOfPodsMattersOnlyIfOneOfTheirReadingsUsesNumaNodes) {
   EXPECT_EQ(outcome("a.com/gpu"), Outcome::kUndecided);
 }
 
+// By its annotation, it waits for a GPU, and for CPUs as well.
+TEST(PodReadings, NamesAPodThatWaitsAsTheAnnotationHasIt) {
+  Result<PlannedNode> node = MakePlannedNode(NodeWith(1));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  for (const char* const name : {"one", "two"}) {
+    ASSERT_EQ(node->Place(PodOf(name, "1", "1")).outcome, Outcome::kFits);
+  }
+  const PlannedPod later = PodOf("later", "1", "0");
+  EXPECT_EQ(std::ranges::count(node->NotConsidered(later), "pods that wait (default/b)"), 0);
+  const PlannedPod waits = PlannedFrom(
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","annotations":{)"
+      R"("alignd.io/resources":"{\"app\":{\"limits\":{\"cpu\":1,\"memory\":\"64Mi\",)"
+      R"(\"a.com/gpu\":1}}}"}},"spec":{"containers":[{"name":"app","image":"i","resources":)"
+      R"({"limits":{"cpu":1,"memory":"64Mi"}}}]}})");
+  EXPECT_EQ(node->Place(waits).outcome, Outcome::kUndecided);
+  ASSERT_EQ(node->Ask(later).outcome, Outcome::kFits);
+  EXPECT_EQ(std::ranges::count(node->NotConsidered(later), "pods that wait (default/b)"), 1);
+}
+
+// The sum of both is larger than an int64_t.
+TEST(PodReadings, RefusesAnyAmountOfAnAnnotation) {
+  Result<PlannedNode> node = MakePlannedNode(NodeWith(1));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  PlannedPod running = PodOf("runs", "1", "1");
+  running.node_name = "n";
+  ASSERT_TRUE(node->AddRunning(running).ok());
+  ASSERT_TRUE(node->has_guesses());
+  const std::string most = R"({\"limits\":{\"a.com/gpu\":9223372036854775807}})";
+  const PlannedPod pod = PlannedFrom(
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","annotations":{)"
+      R"("alignd.io/resources":"{\"one\":)" +
+      most + R"(,\"two\":)" + most +
+      R"(}"}},"spec":{"containers":[{"name":"one","image":"i"},{"name":"two","image":"i"}]}})");
+  EXPECT_NE(node->Ask(pod).outcome, Outcome::kFits);
+  EXPECT_NE(node->Place(pod).outcome, Outcome::kFits);
+  EXPECT_NE(node->Ask(PodOf("later", "1", "2")).outcome, Outcome::kFits);
+}
+
 }  // namespace
 }  // namespace alignd::placement
