@@ -94,22 +94,46 @@ void PrintPolicies(const v1::GetStatusResponse& status, std::ostream& out) {
   }
 }
 
-// The list is valid, as in an answer of ControlClient.
-int CountOf(const std::string& cpus) { return CpuSet::Parse(cpus)->Count(); }
+// The CPUs of a NUMA node, each once. `shared`: those that back what containers request that stay
+// there.
+struct NumaCpus {
+  CpuSet reserved;
+  CpuSet exclusive;
+  CpuSet shared;
+  CpuSet offline;
+  CpuSet free;
+};
+
+// The lists are valid, as in an answer of ControlClient.
+NumaCpus CpusOf(const v1::NumaNode& node, const CpuSet& offline) {
+  NumaCpus cpus;
+  cpus.reserved = *CpuSet::Parse(node.reserved_cpus());
+  cpus.exclusive = *CpuSet::Parse(node.exclusive_cpus());
+  cpus.free = *CpuSet::Parse(node.free_cpus());
+  const CpuSet others =
+      *CpuSet::Parse(node.all_cpus()) - cpus.reserved - cpus.exclusive - cpus.free;
+  cpus.offline = others & offline;
+  cpus.shared = others - offline;
+  return cpus;
+}
 
 // One character for each CPU, up to kMaxBar; beyond that in proportion, with at least one character
 // for each kind that there is. The largest kind takes what rounding leaves, so that a long bar has
 // kMaxBar characters.
-std::string BarOf(int exclusive, int free, int reserved) {
+std::string BarOf(const NumaCpus& cpus) {
   constexpr int kMaxBar = 40;
-  const std::array<std::pair<char, int>, 3> kinds = {
-      {{'r', reserved}, {'#', exclusive}, {'.', free}}};
-  const int all = exclusive + free + reserved;
+  const std::array<std::pair<char, int>, 5> kinds = {{{'r', cpus.reserved.Count()},
+                                                      {'#', cpus.exclusive.Count()},
+                                                      {'s', cpus.shared.Count()},
+                                                      {'-', cpus.offline.Count()},
+                                                      {'.', cpus.free.Count()}}};
+  int all = 0;
+  for (const auto& [sign, count] : kinds) all += count;
   const auto width_of = [all](int count) {
     return all <= kMaxBar ? count : std::max(count > 0 ? 1 : 0, count * kMaxBar / all);
   };
-  const int missing =
-      std::min(all, kMaxBar) - width_of(exclusive) - width_of(free) - width_of(reserved);
+  int missing = std::min(all, kMaxBar);
+  for (const auto& [sign, count] : kinds) missing -= width_of(count);
   const auto largest = std::ranges::max_element(kinds, {}, &std::pair<char, int>::second);
   std::string bar;
   for (auto kind = kinds.begin(); kind != kinds.end(); ++kind) {
@@ -119,9 +143,8 @@ std::string BarOf(int exclusive, int free, int reserved) {
   return bar;
 }
 
-std::string CountAndList(const std::string& cpus) {
-  const int count = CountOf(cpus);
-  return std::to_string(count) + (count == 0 ? "" : " (" + cpus + ")");
+std::string CountAndList(const CpuSet& cpus) {
+  return std::to_string(cpus.Count()) + (cpus.empty() ? "" : " (" + cpus.ToString() + ")");
 }
 
 // "memory 1 GiB free of 2 GiB, hugepages-2Mi 0 B free of 1 GiB".
@@ -142,19 +165,19 @@ std::string DescribeMemory(const v1::NumaNode& node) {
   return text.empty() ? text : text + " (not assigned)";
 }
 
-void PrintNumaNode(const v1::NumaNode& node, std::ostream& out) {
+void PrintNumaNode(const v1::NumaNode& node, const CpuSet& offline, std::ostream& out) {
   out << "  NUMA node " << node.id() << ": ";
-  const int exclusive = CountOf(node.exclusive_cpus());
-  const int free = CountOf(node.free_cpus());
-  const int reserved = CountOf(node.reserved_cpus());
-  if (exclusive + free + reserved == 0) {
+  const NumaCpus cpus = CpusOf(node, offline);
+  if (cpus.exclusive.empty() && cpus.free.empty() && cpus.reserved.empty()) {
     const char* const shared = node.cpus() == 1 ? ", shared" : ", all shared";
     out << Counted(node.cpus(), "CPU") << (node.cpus() == 0 ? "" : shared) << '\n';
   } else {
-    out << '[' << BarOf(exclusive, free, reserved) << "] " << free << " of "
-        << Counted(node.cpus(), "CPU") << " free" << (free > 0 ? " (" + node.free_cpus() + ")" : "")
-        << ", exclusive " << CountAndList(node.exclusive_cpus()) << ", reserved "
-        << CountAndList(node.reserved_cpus()) << '\n';
+    out << '[' << BarOf(cpus) << "] " << cpus.free.Count() << " of " << Counted(node.cpus(), "CPU")
+        << " free" << (cpus.free.empty() ? "" : " (" + cpus.free.ToString() + ")") << ", exclusive "
+        << CountAndList(cpus.exclusive) << ", reserved " << CountAndList(cpus.reserved);
+    if (!cpus.shared.empty()) out << ", shared " << CountAndList(cpus.shared);
+    if (!cpus.offline.empty()) out << ", offline " << CountAndList(cpus.offline);
+    out << '\n';
   }
   if (node.has_shared_millis()) {
     out << "    shared CPU for containers that stay here: " << node.shared_millis().free()
@@ -305,8 +328,13 @@ void PrintStatus(const v1::GetStatusResponse& report, bool wide, std::ostream& o
   MakePrintable(status);
   PrintHealth(status, out);
   PrintPolicies(status, out);
-  out << "\nfree (#: exclusive, .: free and used by the shared pool, r: reserved):\n";
-  for (const v1::NumaNode& node : status.numa()) PrintNumaNode(node, out);
+  const CpuSet offline = *CpuSet::Parse(status.offline_cpus());
+  const auto has_shared = [](const v1::NumaNode& node) { return node.has_shared_millis(); };
+  const bool knows_shared = std::ranges::any_of(status.numa(), has_shared);
+  out << "\nfree (#: exclusive, .: free and used by the shared pool, r: reserved"
+      << (knows_shared ? ", s: kept for what containers request that stay there" : "")
+      << (offline.empty() ? "" : ", -: offline") << "):\n";
+  for (const v1::NumaNode& node : status.numa()) PrintNumaNode(node, offline, out);
   PrintDevices(status, out);
   PrintPending(status, wide, out);
   PrintConditions(status.conditions(), wide, out);

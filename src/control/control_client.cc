@@ -72,7 +72,7 @@ Result<v1::GetStatusResponse> ControlClient::GetStatus(bool list_devices) const 
   auto response = Ask<v1::GetStatusRequest, v1::GetStatusResponse>({endpoint_, timeout_, option_},
                                                                    "GetStatus", request);
   if (!response.ok()) return response.error();
-  std::vector<std::string> lists = {response->reserved_cpus()};
+  std::vector<std::string> lists = {response->reserved_cpus(), response->offline_cpus()};
   for (const v1::NumaNode& node : response->numa()) {
     lists.insert(lists.end(),
                  {node.free_cpus(), node.exclusive_cpus(), node.reserved_cpus(), node.all_cpus()});

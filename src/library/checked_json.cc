@@ -35,7 +35,7 @@ Result<nlohmann::json> CheckedJson(std::string_view text, std::string_view name,
   Json value = Json::parse(text, note_key, /*allow_exceptions=*/false);
   if (value.is_discarded()) {
     return Error{ErrorCode::kInvalidArgument, place + ": is not JSON",
-                 "convert YAML to JSON before the call"};
+                 "correct the JSON; convert YAML to JSON before the call"};
   }
   if (!twice.empty()) {
     return Error{ErrorCode::kInvalidArgument, place + ": an object has \"" + twice + "\" twice",

@@ -133,7 +133,7 @@ class PlannedNode {
 
   void SetUndecided(const Pod& pod, bool is_by_annotation = false);
   // If the kubelet's stage has refused the pod, as one reading has it, and it would fit without
-  // others, it can wait on the node.
+  // others, it can wait on the node; also if it fits, behind others that wait.
   void NoteWait(const PlannedPod& pod, const Verdict& answer);
   // The functions of these names, by what this node alone knows. `counted`: what the scheduler
   // counts for the pod, which is what its spec requests.

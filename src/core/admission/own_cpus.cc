@@ -184,9 +184,12 @@ bool LieAs(CpuBindPolicy policy, const Node& node, const NodeState& state,
 std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {
   if (!MayChooseBind(node, pod) && !MayChooseExclusive(node, pod)) return std::nullopt;
   if (!pod.policies.spec_fault.empty()) {
-    return Objection{pod.policies.spec_fault,
-                     R"(correct the annotation, for example )"
-                     R"({"requiredCPUBindPolicy": "FullPCPUs"}, or remove it)"};
+    constexpr std::string_view kExclusive = "preferredCPUExclusivePolicy";
+    const bool is_exclusive = pod.policies.spec_fault.find(kExclusive) != std::string::npos;
+    const char* const example = is_exclusive ? R"({"preferredCPUExclusivePolicy": "PCPULevel"})"
+                                             : R"({"requiredCPUBindPolicy": "FullPCPUs"})";
+    return Objection{pod.policies.spec_fault, std::string("correct the annotation, for example ") +
+                                                  example + ", or remove it"};
   }
   const std::optional<CpuBindPolicy>& required = pod.policies.required_bind;
   if (!required || !MayChooseBind(node, pod)) return std::nullopt;

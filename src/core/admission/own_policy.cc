@@ -82,9 +82,12 @@ std::optional<Objection> ObjectionToWeaker(NumaTopologyPolicy chosen,
 std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
   if (!MayChoose(node, pod, kTopologyPolicy)) return std::nullopt;
   if (!pod.policies.fault.empty()) {
-    return Objection{pod.policies.fault, R"(correct the annotation, for example )"
-                                         R"({"numaTopologyPolicy": "SingleNUMANode"}, or remove )"
-                                         R"(it)"};
+    constexpr std::string_view kExclusive = "singleNUMANodeExclusive";
+    const bool is_exclusive = pod.policies.fault.find(kExclusive) != std::string::npos;
+    const char* const example = is_exclusive ? R"({"singleNUMANodeExclusive": "Required"})"
+                                             : R"({"numaTopologyPolicy": "SingleNUMANode"})";
+    return Objection{pod.policies.fault, std::string("correct the annotation, for example ") +
+                                             example + ", or remove it"};
   }
   const std::optional<NumaTopologyPolicy> chosen = pod.policies.numa_topology;
   if (!chosen) return std::nullopt;

@@ -26,9 +26,11 @@ inline std::optional<Objection> ObjectionToScoped(std::string_view key, const Po
     const bool is_known =
         std::ranges::find(pod.containers, name, &Container::name) != pod.containers.end();
     if (!pod.is_complete || is_known) continue;
-    return Objection{"the pod has an annotation " + annotation + " for container " + name +
-                         ", and no container of that name",
-                     "correct the name in the annotation, or remove the annotation"};
+    return Objection{
+        "the pod has an annotation " + annotation + " for container " + name +
+            ", and no container of that name",
+        "correct the name in the annotation, remove the annotation, or name the container "
+        "in the annotation with resources, if the pod has one"};
   }
   return std::nullopt;
 }

@@ -8,7 +8,9 @@
 
 #include "alignd/base/result.h"
 #include "alignd/pod/annotated_resources.h"
+#include "alignd/pod/pod_policies.h"
 #include "alignd/pod/resource_name.h"
+#include "alignd/pod/scoped_annotations.h"
 #include "core/placement/annotated_sizes.h"
 
 namespace alignd::placement {
@@ -92,7 +94,8 @@ std::optional<std::string> FirstOther(const std::vector<Container>& annotated, c
       return "does not say that " + own->name + " is an init container";
     }
     auto found = FirstDifference(annotated, pod, true);
-    return found ? found : FirstUnnamedDevice(annotated, pod);
+    if (!found) found = FirstUnnamedDevice(annotated, pod);
+    return found ? found : FirstWithPreference(annotated, pod);
   }
   Pod named = pod;
   for (Container& container : named.containers) {
@@ -122,6 +125,21 @@ std::optional<std::string> FirstToBeNamed(const std::vector<Container>& annotate
     }
     if (own.kind != ContainerKind::kApp && HasSizes(own)) {
       return "does not name init container " + own.name;
+    }
+  }
+  return std::nullopt;
+}
+
+// A node that follows the annotation knows no other containers, and refuses a pod with an
+// annotation for one that it does not know. Source: admission::ObjectionToScoped.
+std::optional<std::string> FirstWithPreference(const std::vector<Container>& annotated,
+                                               const Pod& pod) {
+  for (const auto& [key, read] : {std::pair(kPreferIsolated, &pod.policies.isolation),
+                                  std::pair(kPreferShared, &pod.policies.sharing.annotations)}) {
+    for (const std::string& name : ContainersNamed(*read)) {
+      if (std::ranges::find(annotated, name, &Container::name) != annotated.end()) continue;
+      return "does not name container " + name + ", for which the pod has an annotation " +
+             std::string(key);
     }
   }
   return std::nullopt;
@@ -215,6 +233,7 @@ std::optional<std::string> FirstDifference(std::string_view key, const Pod& stat
   }
   if (!found) found = FirstUnnamedDevice(annotated, pod);
   if (!found) found = FirstToBeNamed(annotated, pod);
+  if (!found) found = FirstWithPreference(annotated, pod);
   if (!found) found = FirstOtherKind(key, annotated, pod);
   return found ? found : OtherClass(stated, pod);
 }

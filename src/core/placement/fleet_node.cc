@@ -203,8 +203,10 @@ Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node, IfRefused if_re
   if (fleet_node.problem) return *fleet_node.problem;
   const std::string place = "node " + fleet_node.name;
   if (fleet_node.config.empty()) {
-    return BadNode(place + " has no KubeletConfiguration",
-                   "add one to the node, or give one for all nodes with --config");
+    return BadNode(
+        place + " has no KubeletConfiguration",
+        "add `config` to the node, or give one configuration for all nodes (alignctl: --config; "
+        "libalignd: options.config)");
   }
   const Result<KubeletConfig> config = ParseKubeletConfig(fleet_node.config);
   if (!config.ok()) return config.error().In(place + ": KubeletConfiguration");

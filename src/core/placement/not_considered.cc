@@ -11,6 +11,9 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/placement/planned_node.h"
+#include "core/admission/own_isolation.h"
+#include "core/admission/own_numa.h"
+#include "core/admission/own_sharing.h"
 #include "core/admission/own_status.h"
 #include "core/placement/annotation_conflict.h"
 #include "core/placement/running_pod.h"
@@ -39,6 +42,20 @@ bool IsTakenForOrdinary(const admission::Node& node, const admission::NodeState&
   });
 }
 
+// Whether the label asks for exclusive CPUs that a container does not get, and that is an objection
+// to the container alone and not to the whole pod: it is an init container.
+bool LacksCpusAlone(const admission::Node& node, const admission::NodeState& state,
+                    const Pod& pod) {
+  if (admission::ObjectionToLabel(node, state, pod)) return false;
+  return std::ranges::any_of(pod.containers, [&](const Container& one) {
+    Pod alone = pod;
+    alone.containers = {one};
+    alone.containers[0].kind = ContainerKind::kApp;  // CRI does not show it
+    alone.is_complete = false;
+    return admission::ObjectionToLabel(node, state, alone).has_value();
+  });
+}
+
 // Whether a node that learns the containers of a pod one by one, when they are created, can decide
 // otherwise than one that knows the whole pod.
 bool DependsOnSource(const admission::Node& node, const admission::NodeState& state,
@@ -63,7 +80,12 @@ bool DependsOnSource(const admission::Node& node, const admission::NodeState& st
       return true;
     }
   }
+  if (LacksCpusAlone(node, state, pod)) return true;
   if (std::ranges::count_if(pod.containers, needs) < 2) return false;
+  // What is wished for or chosen for the first container, a whole pod goes without if the others do
+  // not fit then.
+  if (admission::IsKeptApart(node, pod) || admission::AsksForIsolation(node, pod)) return true;
+  if (node.cpu && node.config.numa_allocate_strategy != NumaAllocateStrategy::kNone) return true;
   const topologymanager::Policy& policy = admission::TopologyOf(node, pod);
   const bool is_whole =
       policy.kind() != TopologyManagerPolicy::kNone && policy.scope() == TopologyManagerScope::kPod;
@@ -133,7 +155,7 @@ std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const
   if (waiting_.empty()) return fields;
   for (const std::string& kind : admission::ExclusiveNeeds(node(), state(), Managed(pod))) {
     const auto first = waiting_.find(kind);
-    if (first == waiting_.end()) continue;
+    if (first == waiting_.end() || first->second == NameOf(pod.pod)) continue;
     fields.push_back("pods that wait (" + first->second + ")");
     break;
   }
@@ -141,17 +163,21 @@ std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const
 }
 
 void PlannedNode::NoteWait(const PlannedPod& pod, const Verdict& answer) {
-  if (answer.outcome != Outcome::kRefused || !answer.admission) return;
-  // It stays refused, whatever becomes free.
-  if (answer.refusal->reason == admission::kPodPolicyError) return;
   const Pod managed = Managed(pod);
   const std::set<std::string> needs = admission::ExclusiveNeeds(node(), state(), managed);
-  const bool is_news = std::ranges::any_of(
-      needs, [this](const std::string& kind) { return !waiting_.contains(kind); });
-  if (!is_news) return;
-  // What also the empty node refuses does not wait. Of an object, it is not known which pods have
-  // what is not free.
-  if (!is_of_object() && !admission::FitsWithoutOthers(node(), state(), managed)) return;
+  const auto is_waited_for = [this](const std::string& kind) { return waiting_.contains(kind); };
+  if (std::ranges::all_of(needs, is_waited_for)) return;
+  if (answer.outcome == Outcome::kFits) {
+    // Behind one that waits, it waits too, for all that it needs.
+    if (std::ranges::none_of(needs, is_waited_for)) return;
+  } else {
+    if (answer.outcome != Outcome::kRefused || !answer.admission) return;
+    // It stays refused, whatever becomes free.
+    if (answer.refusal->reason == admission::kPodPolicyError) return;
+    // What also the empty node refuses does not wait. Of an object, it is not known which pods have
+    // what is not free.
+    if (!is_of_object() && !admission::FitsWithoutOthers(node(), state(), managed)) return;
+  }
   for (const std::string& kind : needs) waiting_.try_emplace(kind, NameOf(pod.pod));
 }
 

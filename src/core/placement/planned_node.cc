@@ -37,8 +37,14 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   Result<Allocatable> allocatable = AllocatableOf(input.description.machine, config, pod_limit);
   if (!allocatable.ok()) return allocatable.error();
   if (const Result<Done> checked = CheckStateFiles(files); !checked.ok()) return checked.error();
-  Result<scenario::Simulation> simulation = scenario::Simulation::Start(std::move(scenario));
-  if (!simulation.ok()) return simulation.error();
+  Result<scenario::Simulation> simulation = scenario::Simulation::Start(scenario);
+  if (!simulation.ok()) {
+    Error error = simulation.error();
+    scenario.files = {};
+    const bool is_by_files = scenario::Simulation::Start(std::move(scenario)).ok();
+    if (is_by_files) error.remedy = "give description, configuration and state files of one node";
+    return error;
+  }
   admission::NodeState state = simulation->state();
   const Result<Done> taken = TakeShares(files, simulation->node(), state.cpu);
   if (!taken.ok()) return taken.error();

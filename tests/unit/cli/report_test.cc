@@ -73,7 +73,9 @@ TEST(ReportText, LongBarsHaveOneLength) {
     node.set_exclusive_cpus(cpus(exclusive));
     node.set_free_cpus(cpus(free));
     node.set_reserved_cpus(cpus(reserved));
-    node.set_cpus(static_cast<uint32_t>(exclusive + free + reserved));
+    const int all = exclusive + free + reserved;
+    node.set_cpus(static_cast<uint32_t>(all));
+    node.set_all_cpus("0-" + std::to_string(all - 1));
     const std::string text = TextOf(status);
     const size_t begin = text.find('[') + 1;
     return text.substr(begin, text.find(']', begin) - begin);
@@ -95,6 +97,27 @@ TEST(ReportText, LongBarsHaveOneLength) {
       }
     }
   }
+}
+
+// Each CPU has its character.
+TEST(ReportText, ShowsCpusThatAreKeptSharedOrOffline) {
+  v1::GetStatusResponse status = Status();
+  v1::NumaNode& node = *status.mutable_numa(0);
+  node.set_cpus(8);
+  node.set_all_cpus("0-7");
+  node.mutable_shared_millis()->set_free(500);
+  node.mutable_shared_millis()->set_total(5000);
+  EXPECT_NE(
+      TextOf(status).find(", s: kept for what containers request that stay there):\n"
+                          "  NUMA node 0: [r##ssss.] 1 of 8 CPUs free (1), exclusive 2 (2-3), "
+                          "reserved 1 (0), shared 4 (4-7)\n"),
+      std::string::npos)
+      << TextOf(status);
+  status.set_offline_cpus("7,9");
+  EXPECT_NE(TextOf(status).find(", -: offline):\n  NUMA node 0: [r##sss-.] 1 of 8"),
+            std::string::npos)
+      << TextOf(status);
+  EXPECT_NE(TextOf(status).find("shared 3 (4-6), offline 1 (7)\n"), std::string::npos);
 }
 
 TEST(ReportText, ShowsADisconnectedPluginAndItsDevicesOfEachNumaNode) {

@@ -113,8 +113,8 @@ TEST(FleetNode, RefusesWhatItCannotBeSureOf) {
             std::string::npos);
   EXPECT_NE(ErrorOf(FleetNodeText(R"(,"name":"w2")")).find("name"), std::string::npos);
   EXPECT_EQ(ErrorOf(FleetNodeText(""), ""),
-            "node w1 has no KubeletConfiguration; add one to the node, or give one for all nodes "
-            "with --config");
+            "node w1 has no KubeletConfiguration; add `config` to the node, or give one "
+            "configuration for all nodes (alignctl: --config; libalignd: options.config)");
   EXPECT_NE(ErrorOf(FleetNodeText(R"(,"devices":["gpu=1"])")).find("extended resource"),
             std::string::npos);
   EXPECT_NE(ErrorOf(FleetNodeText(R"(,"files":{"cpu_manager_state":"{}"})")), "");
