@@ -184,7 +184,6 @@ bool LieAs(CpuBindPolicy policy, const Node& node, const NodeState& state,
 std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {
   if (!MayChooseBind(node, pod) && !MayChooseExclusive(node, pod)) return std::nullopt;
   if (!pod.policies.spec_fault.empty()) {
-    constexpr std::string_view kExclusive = "preferredCPUExclusivePolicy";
     const bool is_exclusive = pod.policies.spec_fault.find(kExclusive) != std::string::npos;
     const char* const example = is_exclusive ? R"({"preferredCPUExclusivePolicy": "PCPULevel"})"
                                              : R"({"requiredCPUBindPolicy": "FullPCPUs"})";

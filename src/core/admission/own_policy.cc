@@ -82,8 +82,8 @@ std::optional<Objection> ObjectionToWeaker(NumaTopologyPolicy chosen,
 std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
   if (!MayChoose(node, pod, kTopologyPolicy)) return std::nullopt;
   if (!pod.policies.fault.empty()) {
-    constexpr std::string_view kExclusive = "singleNUMANodeExclusive";
-    const bool is_exclusive = pod.policies.fault.find(kExclusive) != std::string::npos;
+    constexpr std::string_view kMember = "singleNUMANodeExclusive";
+    const bool is_exclusive = pod.policies.fault.find(kMember) != std::string::npos;
     const char* const example = is_exclusive ? R"({"singleNUMANodeExclusive": "Required"})"
                                              : R"({"numaTopologyPolicy": "SingleNUMANode"})";
     return Objection{pod.policies.fault, std::string("correct the annotation, for example ") +

@@ -84,6 +84,21 @@ std::optional<std::string> FirstUnnamedDevice(const std::vector<Container>& anno
   return std::nullopt;
 }
 
+// A node that follows the annotation knows no other containers, and refuses a pod with an
+// annotation for one that it does not know. Source: admission::ObjectionToScoped.
+std::optional<std::string> FirstWithPreference(const std::vector<Container>& annotated,
+                                               const Pod& pod) {
+  for (const auto& [key, read] : {std::pair(kPreferIsolated, &pod.policies.isolation),
+                                  std::pair(kPreferShared, &pod.policies.sharing.annotations)}) {
+    for (const std::string& name : ContainersNamed(*read)) {
+      if (std::ranges::find(annotated, name, &Container::name) != annotated.end()) continue;
+      return "does not name container " + name + ", for which the pod has an annotation " +
+             std::string(key);
+    }
+  }
+  return std::nullopt;
+}
+
 // Koordinator's webhook writes some extended resources only. A node adds them to what it knows. Of
 // a BestEffort pod, it takes them for all that the pod requests, and each container for an app.
 std::optional<std::string> FirstOther(const std::vector<Container>& annotated, const Pod& pod) {
@@ -125,21 +140,6 @@ std::optional<std::string> FirstToBeNamed(const std::vector<Container>& annotate
     }
     if (own.kind != ContainerKind::kApp && HasSizes(own)) {
       return "does not name init container " + own.name;
-    }
-  }
-  return std::nullopt;
-}
-
-// A node that follows the annotation knows no other containers, and refuses a pod with an
-// annotation for one that it does not know. Source: admission::ObjectionToScoped.
-std::optional<std::string> FirstWithPreference(const std::vector<Container>& annotated,
-                                               const Pod& pod) {
-  for (const auto& [key, read] : {std::pair(kPreferIsolated, &pod.policies.isolation),
-                                  std::pair(kPreferShared, &pod.policies.sharing.annotations)}) {
-    for (const std::string& name : ContainersNamed(*read)) {
-      if (std::ranges::find(annotated, name, &Container::name) != annotated.end()) continue;
-      return "does not name container " + name + ", for which the pod has an annotation " +
-             std::string(key);
     }
   }
   return std::nullopt;
