@@ -112,6 +112,12 @@ const WaitQueue::SharedPlace* WaitQueue::FindFailed(const std::string& uid) cons
   return failed == failed_.end() ? nullptr : &failed->second.place;
 }
 
+const WaitQueue::SharedPlace* WaitQueue::FindFailedNamed(const std::string& name) const {
+  const auto failed = std::ranges::find_if(
+      failed_, [&name](const auto& entry) { return entry.second.place->pod.name == name; });
+  return failed == failed_.end() ? nullptr : &failed->second.place;
+}
+
 size_t WaitQueue::PartCount() const {
   size_t count = 0;
   for (const Entry& entry : entries_) count += entry.times.size();

@@ -147,6 +147,7 @@ class WaitQueue {
 
   // The pods whose time was over (fail_after), since when they waited. They get no place any more.
   const SharedPlace* FindFailed(const std::string& uid) const;
+  const SharedPlace* FindFailedNamed(const std::string& name) const;  // of several, any
   // It was admitted all the same: its admission had begun before.
   void ForgetFailed(const std::string& uid) { failed_.erase(uid); }
 

@@ -103,9 +103,26 @@ std::string Address(const ApiCredential& credential) {
   return credential.host + " port " + std::to_string(credential.port);
 }
 
+std::string Describe(httplib::Error error) {
+  switch (error) {
+    case httplib::Error::Connection:
+      return "it accepts no connection";
+    case httplib::Error::ConnectionTimeout:
+      return "it did not accept a connection in time";
+    case httplib::Error::Read:
+      return "there was no whole answer in time";
+    case httplib::Error::Write:
+      return "the connection ended before the whole request";
+    case httplib::Error::SSLConnection:
+      return "the TLS handshake failed";
+    default:
+      return httplib::to_string(error);
+  }
+}
+
 Error NoAnswer(const ApiCredential& credential, httplib::Error error) {
   std::string why =
-      "no answer of the API server at " + Address(credential) + ": " + httplib::to_string(error);
+      "no answer of the API server at " + Address(credential) + ": " + Describe(error);
   std::string remedy = "see whether the API server runs and can be reached from this node";
   if (error == httplib::Error::SSLServerVerification) {
     why += " (its certificate is not of the credential's CA, or not of this host)";

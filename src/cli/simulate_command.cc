@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alignd/placement/manifest.h"
@@ -33,6 +34,13 @@ struct SimulateOptions {
 // A file with many vectors may be longer than any file that the daemon reads.
 constexpr size_t kMaxScenarioBytes = size_t{1} << 30;
 
+// Not a scenario, whatever is wrong with it.
+bool IsYaml(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] != '{' &&
+         text.find("kind:") != std::string_view::npos;
+}
+
 Result<int> SimulateScenarios(const SimulateOptions& options, std::ostream& out) {
   std::vector<ScenarioText> scenarios;
   const auto add = [&scenarios](const std::string& name, const std::string& text) {
@@ -46,6 +54,10 @@ Result<int> SimulateScenarios(const SimulateOptions& options, std::ostream& out)
   for (const std::string& file : options.plan.files) {
     const Result<std::string> text = host::ReadFileOrPipe(file, kMaxScenarioBytes);
     if (!text.ok()) return text.error();
+    if (IsYaml(*text)) {
+      return Error{ErrorCode::kInvalidArgument, file + ": is no scenario, which is JSON",
+                   "to plan the pods of a manifest, add --config with a KubeletConfiguration"};
+    }
     add(file, *text);
   }
   return options.check ? CheckScenarios(scenarios, out) : RunScenarios(scenarios, out);

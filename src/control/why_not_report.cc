@@ -31,18 +31,23 @@ std::set<std::string> Unregistered(const ReportSources& sources, const admission
 }
 
 // The queue's answer about the pod of a manifest. It is that of the pod itself if that waits. The
-// node learns a priority from the kubelet's Pods API alone, so that one which the manifest states
-// does not bring the pod forward.
+// node learns a priority from the kubelet's Pods API alone: a place has it, and one which the
+// manifest states does not bring the pod forward.
 std::optional<allocation::QueueAnswer> AskQueueFor(const ReportSources& sources, Pod pod) {
   const auto waiting = sources.allocation.WaitingPods();
   if (!waiting) return std::nullopt;
   const std::string name = pod.name_space + "/" + pod.name;
-  if (pod.uid == name) {  // the manifest has none
-    for (const auto& place : waiting->Places()) {
-      if (place->pod.name == name) pod.uid = place->pod.uid;  // of several: the last one
-    }
-  }
+  const bool has_uid = pod.uid != name;
   pod.priority = std::min(pod.priority, 0);
+  for (const auto& place : waiting->Places()) {
+    const bool is_its_own = has_uid ? place->pod.uid == pod.uid : place->pod.name == name;
+    if (!is_its_own) continue;
+    pod.uid = place->pod.uid;  // of several: the last one
+    pod.priority = place->pod.priority;
+  }
+  // Its time can be over.
+  const auto* const failed = pod.uid == name ? waiting->FindFailedNamed(name) : nullptr;
+  if (failed != nullptr) pod.uid = (*failed)->pod.uid;
   return sources.allocation.AskQueue(pod);
 }
 

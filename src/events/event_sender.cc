@@ -24,7 +24,9 @@ bool IsAboutTheCredential(const ApiAnswer& answer) {
 
 Error WrongCredential(const ApiAnswer& answer) {
   return {ErrorCode::kInvalidArgument,
-          "the API server does not accept the credential for Events: " + Shown(answer),
+          std::string("the API server does not ") +
+              (answer.status == 401 ? "accept the credential for" : "permit the user to write") +
+              " Events: " + Shown(answer),
           answer.status == 401
               ? apiserver::StatusRemedy(answer)
               : "give the user of the kubeconfig the verbs create and patch for events (RBAC), or "

@@ -129,7 +129,9 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Write(
   }
   if (status == 401 || status == 403) {
     return Failure{.error = {ErrorCode::kInvalidArgument,
-                             "the API server does not accept the credential: " + Shown(*answer),
+                             std::string("the API server does not ") +
+                                 (status == 401 ? "accept the credential: " : "permit the call: ") +
+                                 Shown(*answer),
                              status == 401
                                  ? apiserver::StatusRemedy(*answer)
                                  : "use the kubelet's credential, or give its user the verb patch "

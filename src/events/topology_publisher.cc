@@ -260,7 +260,9 @@ TopologyPublisher::Failure TopologyPublisher::FailureOf(const ApiAnswer& answer,
   if (answer.status == 401 || answer.status == 403) {
     failure.is_credential = answer.status == 401;
     failure.error = {ErrorCode::kInvalidArgument,
-                     "the API server does not accept the credential: " + Shown(answer),
+                     std::string("the API server does not ") +
+                         (failure.is_credential ? "accept the credential: " : "permit the call: ") +
+                         Shown(answer),
                      failure.is_credential
                          ? apiserver::StatusRemedy(answer)
                          : "give its user the verbs get, create and update for "

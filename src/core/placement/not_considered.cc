@@ -95,12 +95,15 @@ bool DependsOnSource(const admission::Node& node, const admission::NodeState& st
   return is_whole || has_init || policy.kind() == TopologyManagerPolicy::kBestAttainable;
 }
 
-// Whether the pod requests devices of which it gets a part of those of several NUMA nodes: which
-// ones those are is the choice of the device plugin, if it has a preference.
+// Whether the pod gets a part of the free devices of a resource that are not all alike in their
+// NUMA nodes, and which ones those are matters to later pods: it is the choice of the device
+// plugin, if it has a preference.
 bool MayBePreferred(const admission::Node& node, const admission::NodeState& state,
                     const Pod& pod) {
-  const TopologyManagerPolicy policy = admission::TopologyOf(node, pod).kind();
-  if (policy == TopologyManagerPolicy::kNone) return false;
+  const bool aligns = admission::TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone;
+  const bool others_align =
+      PodPoliciesAnywhere(node.config).contains(PodPolicy::kNumaTopologyPolicy);
+  if (!aligns && !others_align) return false;
   ResourceList wanted;
   for (const Container& container : pod.containers) {
     for (const auto& [resource, amount] : container.resources.limits) wanted[resource] += amount;
@@ -109,16 +112,22 @@ bool MayBePreferred(const admission::Node& node, const admission::NodeState& sta
     const Quantity* const amount = Find(wanted, one.first);
     if (amount == nullptr || amount->IsZero()) return false;
     std::map<int, int64_t> by_numa;  // those that are free
+    std::set<std::vector<int64_t>> places;
     int64_t all = 0;
+    bool has_single_nodes = true;
     const std::set<std::string> allocated = state.devices.AllocatedIds(one.first);
     for (const auto& [id, device] : one.second.devices) {
       if (!device.healthy || allocated.contains(id)) continue;
       ++all;
+      places.insert(device.numa);
+      has_single_nodes = has_single_nodes && device.numa.size() == 1;
       for (const int64_t numa : device.numa) ++by_numa[static_cast<int>(numa)];
     }
+    if (places.size() < 2 || *amount >= Quantity(all)) return false;
+    if (!aligns || !has_single_nodes) return true;
     const auto most =
         std::ranges::max_element(by_numa, {}, [](const auto& numa) { return numa.second; });
-    return most != by_numa.end() && Quantity(most->second) < *amount && *amount < Quantity(all);
+    return Quantity(most->second) < *amount;
   });
 }
 

@@ -74,7 +74,9 @@ PlannedNode::PlannedNode(scenario::Simulation simulation, Allocatable allocatabl
 
 void PlannedNode::CountPodsOfFiles() {
   const admission::NodeState& state = simulation_.state();
-  for (const std::string& uid : admission::PodsIn(state)) {
+  const std::set<std::string> uids = admission::PodsIn(state);
+  has_pods_of_files_ = !uids.empty();
+  for (const std::string& uid : uids) {
     ResourceList requests;
     const CpuSet cpus = state.cpu.HeldBy(uid);
     if (!cpus.empty()) requests["cpu"] = Quantity(cpus.Count());

@@ -137,6 +137,13 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& planned, IfRefused if_ref
   const std::string name = "pod " + NameOf(planned.pod) + ", which runs: ";
   if (const Result<Done> checked = CheckRunning(planned, name); !checked.ok()) return checked;
   if (planned.is_pending && planned.node_name.empty()) return Done{};  // it is on no node
+  const bool has_uid = planned.pod.uid != NameOf(planned.pod);
+  if (has_pods_of_files_ && !has_uid && !planned.is_pending && !IsInState(planned)) {
+    notes_.push_back(name +
+                     "it has no metadata.uid, by which the state files name pods, so that what it "
+                     "has may count twice; give pods as the API server has them (kubectl get pods "
+                     "-o json)");
+  }
   std::optional<PlannedPod> here = AsAnnotatedHere(planned);
   // A restart of alignd may have changed whether it ignores devices of annotations: what was
   // assigned before stays assigned.

@@ -304,6 +304,17 @@ TEST_F(ControlWhyNot, ThePodThatIsServedFirstWaitsForNoPod) {
   }
 }
 
+// The node does not know its priority, which the manifest has.
+TEST_F(ControlWhyNot, APodKeepsItsPlaceWhateverPriorityItsManifestHas) {
+  ASSERT_FALSE(AllocatedOf(Create(AppPod("b", 1))));
+  ASSERT_TRUE(world.Release("x").ok());
+  for (const char* const priority : {R"("priority": -5, )", R"("priority": 5, )"}) {
+    const testing::Printed why = WhyNot({"-f", Manifest("a", Cpus(10), priority)});
+    EXPECT_EQ(why.status, cli::kSuccess) << why.out << why.err;
+  }
+  ExpectWaits(WhyNot({"-f", Manifest("b", Cpus(1), R"("priority": 5, )")}), "b");
+}
+
 class ControlWhyNotTimeout : public ControlWhyNot {
  protected:
   ControlWhyNotTimeout() : ControlWhyNot({.fail_after = std::chrono::milliseconds(100)}) {}
@@ -313,11 +324,15 @@ TEST_F(ControlWhyNotTimeout, APodWhoseTimeIsOverDoesNotFitWhateverIsFree) {
   ASSERT_TRUE(
       WaitUntil([this] { return world.manager->WaitingPods()->FindFailed("a") != nullptr; }));
   ASSERT_TRUE(world.Release("x").ok());
-  const testing::Printed why = WhyNot({"default/a"});
-  EXPECT_EQ(why.status, cli::kFailure) << why.out;
-  EXPECT_NE(why.out.find("as long as --on-refusal allows, and is refused from now on"),
-            std::string::npos)
-      << why.out;
+  for (const std::vector<std::string>& asked :
+       {std::vector<std::string>{"default/a"},
+        std::vector<std::string>{"-f", Manifest("a", Cpus(10))}}) {
+    const testing::Printed why = WhyNot(asked);
+    EXPECT_EQ(why.status, cli::kFailure) << why.out;
+    EXPECT_NE(why.out.find("as long as --on-refusal allows, and is refused from now on"),
+              std::string::npos)
+        << why.out;
+  }
   EXPECT_EQ(WhyNot({"-f", Manifest("other", Cpus(10))}).status, cli::kSuccess);
 }
 

@@ -637,5 +637,26 @@ TEST(PodReadings, RefusesAnyAmountOfAnAnnotation) {
   EXPECT_NE(node->Ask(PodOf("later", "1", "2")).outcome, Outcome::kFits);
 }
 
+// A node that follows the annotation refuses a preference for a container that it does not know.
+TEST(PodReadings, LeavesOpenAPreferenceOfAContainerThatTheAnnotationDoesNotName) {
+  const auto pod = [](const std::string& named, const std::string& with) {
+    return PlannedFrom(
+        R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","annotations":{)"
+        R"("alignd.io/resources":"{\"one\":{\"limits\":{\"cpu\":1,\"memory\":\"64Mi\"}})" +
+        named + R"(}","prefer-shared-cpus.resource-policy.nri.io/container.)" + with +
+        R"(":"true"}},"spec":{"containers":[{"name":"one","image":"i","resources":{"limits":)"
+        R"({"cpu":1,"memory":"64Mi"}}},{"name":"two","image":"i","resources":{"limits":{"cpu":1,)"
+        R"("memory":"64Mi"}}}]}})");
+  };
+  const std::string two = R"(,\"two\":{\"limits\":{\"cpu\":1,\"memory\":\"64Mi\"}})";
+  EXPECT_NE(pod("", "two").annotation_conflict.find(
+                "does not name container two, for which the pod has an annotation "
+                "prefer-shared-cpus"),
+            std::string::npos)
+      << pod("", "two").annotation_conflict;
+  EXPECT_EQ(pod("", "one").annotation_conflict, "");
+  EXPECT_EQ(pod(two, "two").annotation_conflict, "");
+}
+
 }  // namespace
 }  // namespace alignd::placement

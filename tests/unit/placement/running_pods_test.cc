@@ -451,6 +451,53 @@ TEST(NotConsidered, NamesPodsThatANodeRefusesFromCriAlone) {
   EXPECT_FALSE(NamesCri(RunningNode(config), burstable));
 }
 
+// With policy none, another pod may be aligned; of devices on several NUMA nodes, those of one
+// differ.
+TEST(NotConsidered, NamesPreferencesThatMatterToLaterPods) {
+  const auto names = [](const PlannedNode& node, int64_t amount) {
+    const PlannedPod pod = RunningPodOf("p", {{"nvidia.com/gpu", std::to_string(amount)}});
+    return std::ranges::count(node.NotConsidered(pod), "preferences of device plugins") > 0;
+  };
+  KubeletConfig config = RunningConfig(TopologyManagerPolicy::kNone);
+  EXPECT_FALSE(names(RunningNode(config), 1));
+  config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
+  EXPECT_TRUE(names(RunningNode(config), 1));
+  EXPECT_FALSE(names(RunningNode(config), 4)) << "it gets all";
+  config = RunningConfig(TopologyManagerPolicy::kBestEffort);
+  EXPECT_FALSE(names(RunningNode(config), 1)) << "those of the NUMA node are alike";
+  EXPECT_TRUE(names(RunningNode(config), 3));
+  NodeInput input = RunningInput();
+  input.description.devices["nvidia.com/gpu"][0].second.numa = {0, 1};
+  EXPECT_TRUE(names(RunningNode(config, input), 1));
+  // 2 of 3 that are left, of which one NUMA node has 1.
+  PlannedNode node = RunningNode(config);
+  ASSERT_EQ(node.Place(RunningPodOf("one", {{"nvidia.com/gpu", "1"}})).outcome, Outcome::kFits);
+  ASSERT_EQ(node.Place(RunningPodOf("two", {{"nvidia.com/gpu", "1"}})).outcome, Outcome::kFits);
+  EXPECT_FALSE(names(node, 2));
+  EXPECT_FALSE(names(node, 1)) << "those that are left are of one NUMA node";
+}
+
+// Some containers of a pod go without what they wish for if the others do not fit then. A node that
+// does not know the others cannot know.
+TEST(NotConsidered, NamesCriForSeveralContainersThatAreChosenApart) {
+  PlannedPod pod = CpusOf("p", "2");
+  pod.pod.containers.push_back(pod.pod.containers[0]);
+  pod.pod.containers[1].name = "second";
+  KubeletConfig config = RunningConfig(TopologyManagerPolicy::kSingleNumaNode);
+  EXPECT_FALSE(NamesCri(RunningNode(config), pod.pod));
+  config.numa_allocate_strategy = NumaAllocateStrategy::kLeastAllocated;
+  EXPECT_TRUE(NamesCri(RunningNode(config), pod.pod));
+  EXPECT_FALSE(NamesCri(RunningNode(config), CpusOf("p", "2").pod));
+  config = RunningConfig(TopologyManagerPolicy::kSingleNumaNode);
+  config.pod_policies = {PodPolicy::kQosClass};
+  PlannedPod labelled = CpusOf("p", "2");
+  ReadSharingLabel(kQosClassLabel, "LSE", labelled.pod.policies.sharing);
+  EXPECT_FALSE(NamesCri(RunningNode(config), labelled.pod));
+  labelled.pod.containers.insert(labelled.pod.containers.begin(),
+                                 Init("init", {{"cpu", "500m"}, {"memory", "64Mi"}}));
+  EXPECT_TRUE(NamesCri(RunningNode(config), labelled.pod));
+}
+
 // On a node where refused pods wait, a later one that needs the same is served after them.
 TEST(NotConsidered, NamesThePodThatWaitsForWhatALaterOneNeeds) {
   const std::vector<std::string> waits = {"pods that wait (default/a)"};
@@ -467,6 +514,25 @@ TEST(NotConsidered, NamesThePodThatWaitsForWhatALaterOneNeeds) {
   // The first one is named.
   ASSERT_EQ(node.Place(CpusOf("c", "9")).outcome, Outcome::kRefused);
   EXPECT_EQ(node.NotConsidered(CpusOf("b", "1")), waits);
+}
+
+// It waits behind the first one, and others behind it.
+TEST(NotConsidered, NamesAPodThatWaitsBehindOneThatWaits) {
+  PlannedNode node = RunningNode(RunningConfig(TopologyManagerPolicy::kSingleNumaNode));
+  ASSERT_EQ(node.Place(CpusOf("x", "12")).outcome, Outcome::kFits);
+  ASSERT_EQ(node.Place(CpusOf("y", "13")).outcome, Outcome::kFits);
+  ASSERT_EQ(node.Place(CpusOf("a", "10")).outcome, Outcome::kRefused);
+  const PlannedPod gpu = RunningPodOf("gpu", {{"nvidia.com/gpu", "1"}});
+  const auto waits_for = [&node](const PlannedPod& pod, const std::string& name) {
+    return std::ranges::count(node.NotConsidered(pod), "pods that wait (default/" + name + ")") > 0;
+  };
+  const PlannedPod both =
+      RunningPodOf("both", {{"cpu", "1"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "1"}});
+  EXPECT_FALSE(waits_for(gpu, "both"));
+  EXPECT_TRUE(waits_for(both, "a"));
+  ASSERT_EQ(node.Place(both).outcome, Outcome::kFits);
+  EXPECT_TRUE(waits_for(gpu, "both"));
+  EXPECT_TRUE(waits_for(CpusOf("b", "1"), "a"));
 }
 
 // Such a pod gets no place in the queue.
