@@ -485,7 +485,7 @@ TEST(NotConsidered, NamesCriForSeveralContainersThatAreChosenApart) {
   pod.pod.containers[1].name = "second";
   KubeletConfig config = RunningConfig(TopologyManagerPolicy::kSingleNumaNode);
   EXPECT_FALSE(NamesCri(RunningNode(config), pod.pod));
-  config.numa_allocate_strategy = NumaAllocateStrategy::kLeastAllocated;
+  config.numa_allocate_strategy = NumaAllocateStrategy::kEmptiestNode;
   EXPECT_TRUE(NamesCri(RunningNode(config), pod.pod));
   EXPECT_FALSE(NamesCri(RunningNode(config), CpusOf("p", "2").pod));
   config = RunningConfig(TopologyManagerPolicy::kSingleNumaNode);
