@@ -36,8 +36,8 @@ PlannedPod WithoutEnded(const admission::Node& node, const admission::NodeState&
     if (one.kind != ContainerKind::kInit) return false;
     const admission::Assignment known =
         admission::AssignmentOf(node, state, {pod.pod.uid, one.name});
-    return known.exclusive.empty() && known.offline.empty() && known.memory_nodes.empty() &&
-           known.devices.empty();
+    // Its devices stay in the state.
+    return known.exclusive.empty() && known.offline.empty() && known.memory_nodes.empty();
   });
   return pod;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alignd/admission/init_containers.h"
+#include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/shares_checkpoint.h"
 #include "alignd/placement/planned_node.h"
@@ -175,6 +176,30 @@ TEST_F(EndedInits, OfPodsThatTheStateFilesHaveGetNothingAgain) {
   const Verdict next = node.Ask(AppOf("next", "4"));
   ASSERT_EQ(next.outcome, Outcome::kFits);
   EXPECT_EQ(CpusIn(next), "2-5");
+}
+
+// The files still have its devices, which the app reuses.
+TEST_F(EndedInits, WithDevicesOfPodsThatTheStateFilesHaveGetNothingAgain) {
+  Sizes init = Cpus("1");
+  Sizes app = Cpus("2");
+  init["nvidia.com/gpu"] = app["nvidia.com/gpu"] = "1";
+  const PlannedPod pod = Planned("runs", {Init("init", init), App("app", app)});
+  PlannedNode before = NodeOf("socket:1 numa:1 core:8");
+  ASSERT_EQ(before.Place(pod).outcome, Outcome::kFits);
+  admission::NodeState started = before.state();
+  admission::ContainerStarts(before.node(), pod.pod, "app", started);
+  ASSERT_EQ(started.cpu.Find({"runs", "init"}), nullptr);
+  NodeFiles files;
+  files.cpu_manager_state =
+      checkpoint::FormatCpuCheckpoint("static", started.cpu, checkpoint::StateForm::kPlain);
+  files.device_checkpoint = checkpoint::FormatDeviceCheckpoint(started.devices);
+  PlannedNode node =
+      NodeWith("socket:1 numa:1 core:8", ConfigOf(TopologyManagerPolicy::kSingleNumaNode), files);
+  const admission::NodeState of_files = node.state();
+  ASSERT_TRUE(node.AddRunning(pod).ok());
+  EXPECT_FALSE(node.has_guesses());
+  EXPECT_EQ(node.state(), of_files);
+  EXPECT_EQ(node.Ask(AppOf("five", "5")).outcome, Outcome::kFits);
 }
 
 // It is Burstable for its init container, which has ended, and has no CPUs of its own.
