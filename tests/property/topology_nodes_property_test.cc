@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/static_policy.h"
@@ -202,6 +203,11 @@ bool SharesAreExact(const PlannedNode& node, const Pod& pod) {
          });
 }
 
+std::string Described(const PlannedNode& node, const PlannedPod& pod) {
+  return admission::DescribeRequest(node.node(), node.state(),
+                                    admission::OnThisNode(node.node(), pod.pod));
+}
+
 bool HasInitContainer(const PlannedPod& pod) {
   return std::ranges::any_of(pod.pod.containers,
                              [](const Container& one) { return one.kind == ContainerKind::kInit; });
@@ -243,11 +249,13 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
     std::vector<BoundPod> bound;
     std::optional<PlannedNode> object;
     int age = 0;              // pods since the object was made
+    std::string placed;       // what they request
     bool may_differ = false;  // the init containers of one of them have ended in `node` alone
     for (int step = 0; step < 10; ++step) {
       if (!object || age > random.Number(0, 3)) {
         object = FromObjects(node->node(), node->state(), NodeObjectOf(*node), bound);
         age = 0;
+        placed.clear();
         may_differ = false;
       }
       if (HasFailure()) return;
@@ -256,7 +264,8 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
       const Verdict truth = node->Ask(pod);
       const Verdict asked = object->Ask(pod);
       const std::string place = "run " + std::to_string(run) + " step " + std::to_string(step) +
-                                " age " + std::to_string(age) + " " +
+                                " age " + std::to_string(age) + " " + placed +
+                                Described(*node, pod) + "\n" +
                                 MachineToNodeJson(node->node().machine);
       if (truth.outcome == Outcome::kUndecided) {
         // Otherwise, it depends on whether init containers have ended, which the object shows.
@@ -287,6 +296,7 @@ TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
       EXPECT_EQ(object->Place(pod).outcome, asked.outcome);
       ++age;
       if (HasFailure()) return;
+      placed += Described(*node, pod) + "\n";
       if (node->Place(pod).outcome == Outcome::kFits) {
         bound.push_back({.pod = pod});
         may_differ = may_differ || HasInitContainer(pod);
@@ -311,12 +321,14 @@ PlannedPod RandomArriving(const PlannedNode& node, Random& random) {
   if (random.OnceIn(2)) pod.pod.policies.required_bind = CpuBindPolicy::kSpreadByPcpus;
   if (!random.OnceIn(2)) return pod;
   pod.annotated.emplace();
+  pod.annotation_conflict = "the annotation differs";
   if (random.OnceIn(4)) return pod;  // it cannot be read
   pod.annotated->containers = pod.pod.containers;
   Resources& resources = pod.annotated->containers.back().resources;
   std::string name = random.OneOf<std::string>({"cpu", "a.com/dev", "b.com/dev"});
   if (random.OnceIn(2)) name = "c.com/dev";
   resources.limits[name] = resources.requests[name] = Quantity(random.Number(1, 2));
+  if (pod.annotated->containers == pod.pod.containers) pod.annotation_conflict.clear();
   return pod;
 }
 
@@ -332,6 +344,8 @@ TEST(TopologyNodesProperty, APodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
     std::vector<BoundPod> bound;
     for (int i = random.Number(0, 3); i > 0; --i) {
       const PlannedPod pod = RandomPodFor(node->node(), "pod-" + std::to_string(i), random);
+      // The object shows whether its init containers have ended.
+      if (HasInitContainer(pod)) continue;
       if (node->Place(pod).outcome == Outcome::kFits) bound.push_back({.pod = pod});
     }
     const PlannedPod arriving = RandomArriving(*node, random);
@@ -362,10 +376,9 @@ TEST(TopologyNodesProperty, APodThatStartsLeavesOpenOnlyWhatDependsOnIt) {
         continue;
       }
       is_decided = is_decided || asked.stage == Stage::kKubelet;
-      // Until a newer object shows it, what its init containers had counts as not free.
-      if (asked.outcome == Outcome::kRefused && HasInitContainer(arriving)) continue;
       ASSERT_EQ(asked.outcome, node->Ask(pod).outcome)
-          << "run " << run << " step " << step << " " << asked.cause << "\n"
+          << "run " << run << " step " << step << " " << asked.cause << "\nafter "
+          << Described(*node, arriving) << ": " << Described(*node, pod) << "\n"
           << MachineToNodeJson(node->node().machine);
     }
     beside_open += is_open && is_decided ? 1 : 0;

@@ -23,15 +23,6 @@ bool IsFreer(const memorymanager::NumaMemory& before, const memorymanager::NumaM
   return after.tables != before.tables || after.cells != before.cells;
 }
 
-bool FreesCpus(const Machine& machine, const admission::NodeState& before,
-               const admission::NodeState& after) {
-  return after.cpu.default_set != before.cpu.default_set ||
-         std::ranges::any_of(machine.numa_groups(), [&](const CpuGroup& numa) {
-           return cpumanager::SharesOn(after.cpu, numa.id) !=
-                  cpumanager::SharesOn(before.cpu, numa.id);
-         });
-}
-
 }  // namespace
 
 admission::NodeState WithoutInitContainers(const admission::Node& node, const Pod& pod,
@@ -40,6 +31,15 @@ admission::NodeState WithoutInitContainers(const admission::Node& node, const Po
     admission::ContainerStarts(node, pod, container.name, state);
   }
   return state;
+}
+
+bool FreesCpus(const Machine& machine, const admission::NodeState& before,
+               const admission::NodeState& after) {
+  return after.cpu.default_set != before.cpu.default_set ||
+         std::ranges::any_of(machine.numa_groups(), [&](const CpuGroup& numa) {
+           return cpumanager::SharesOn(after.cpu, numa.id) !=
+                  cpumanager::SharesOn(before.cpu, numa.id);
+         });
 }
 
 bool FreesMemory(const admission::NodeState& before, const admission::NodeState& after) {

@@ -132,7 +132,9 @@ class Follower {
   // they have ended, it is free. `next`: with the pod.
   void Ended(const NodeState& next) {
     for (const std::string& resource : of_init_) BlurAmount(resource);
-    if (FreesMemory(next, WithoutInitContainers(node_, pod_, next))) BlurAmount(kMemory);
+    const NodeState later = WithoutInitContainers(node_, pod_, next);
+    if (FreesCpus(node_.machine, next, later)) BlurAmount(kCpu);
+    if (FreesMemory(next, later)) BlurAmount(kMemory);
     if (!by_isolation_) return;
     // Whether the pod fits is as without. Its NUMA nodes are not.
     for (const std::string& resource : placed_) {

@@ -202,8 +202,9 @@ TEST(OwnIsolation, WhatCannotBeFollowedIsRefused) {
   AskIsolated(other, "/container.log", "true");
   EXPECT_EQ(PlacedOn({}, other),
             "the pod has an annotation prefer-isolated-cpus for container log, and no container of "
-            "that name. What would help: correct the name in the annotation, or remove the "
-            "annotation");
+            "that name. What would help: correct the name in the annotation, remove the "
+            "annotation, or name the container in the annotation with resources, if the pod has "
+            "one");
 }
 
 TEST(OwnIsolation, IsDescribed) {
