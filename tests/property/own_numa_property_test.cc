@@ -156,7 +156,7 @@ TEST(OwnNumaProperty, TheStrategyDistributesOverAsManyNumaNodesAsPossible) {
     if (!chosen.admitted()) continue;
     EXPECT_TRUE(chosen.next.BrokenInvariants(node).empty());
     CpuSet offered = state.cpu.default_set - node.cpu->reserved;
-    if (policy != TopologyManagerPolicy::kNone) {
+    if (policy != TopologyManagerPolicy::kNone && chosen.decisions[0].affinity->affinity) {
       offered = offered & machine.CpusInNuma(*chosen.decisions[0].affinity->affinity);
     }
     std::vector<int> free_cpus;
