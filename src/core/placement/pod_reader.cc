@@ -103,6 +103,7 @@ class PodReader {
     CheckMetadata(object_, is_template, faults_);
     CheckPodSpec(object_, faults_);
     const auto spec = ObjectIn(object_, "spec", faults_);
+    if (spec && !faults_.is_accepted()) CheckRestartPolicy(*spec, is_template);
     if (spec && faults_.empty()) ReadSpec(*spec);
     PlannedPod& planned = workload_.pod;
     if (faults_.empty()) ReadPod(is_template);
@@ -113,6 +114,22 @@ class PodReader {
   }
 
  private:
+  // Source: kubernetes pkg/apis/core/validation/validation.go, validateRestartPolicy;
+  // pkg/apis/apps/validation/validation.go; pkg/apis/batch/validation/validation.go.
+  void CheckRestartPolicy(const View& spec, bool is_template) {
+    const std::string policy = StringIn(spec, "restartPolicy", faults_).value_or("");
+    const std::string path = spec.path() + ".restartPolicy";
+    const bool is_of_job = workload_.kind == "Job" || workload_.kind == "CronJob";
+    const bool is_always = policy.empty() || policy == "Always";
+    if (is_of_job && is_always) {
+      faults_.Required(path, R"(valid values: "OnFailure", "Never")");
+    } else if (is_template && !is_of_job && !is_always) {
+      faults_.Unsupported(path, policy, R"("Always")");
+    } else if (!is_always && policy != "OnFailure" && policy != "Never") {
+      faults_.Unsupported(path, policy, R"("Always", "Never", "OnFailure")");
+    }
+  }
+
   void ReadSpec(const View& spec) {
     PlannedPod& planned = workload_.pod;
     if (HasValue(spec, "resourceClaims")) {

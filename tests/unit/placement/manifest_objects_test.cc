@@ -135,7 +135,7 @@ TEST(ManifestObjects, ACronJobHasAShorterName) {
         R"({"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":")" +
             std::string(length, 'c') +
             R"("},"spec":{"schedule":"@daily","jobTemplate":{"spec":{"template":{"spec":)"
-            R"({"containers":[{"name":"app"}]}}}}}})",
+            R"({"restartPolicy":"Never","containers":[{"name":"app"}]}}}}}})",
         "f.yaml", manifests);
     EXPECT_TRUE(read.ok());
     return manifests.workloads.at(0).pod.faults;

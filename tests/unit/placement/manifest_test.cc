@@ -324,6 +324,12 @@ TEST(Manifest, TakesContainerPortsOfTheHostNetworkAsHostPorts) {
             Texts{"spec.containers.hostPort"});
 }
 
+// A template of pods of a Job.
+std::string OfJob(std::string text) {
+  const std::string containers = R"("containers":)";
+  return text.replace(text.find(containers), 0, R"("restartPolicy":"Never",)");
+}
+
 TEST(Manifest, ReadsControllers) {
   const std::string replicas = std::string(R"("replicas":2,)") + kTemplate;
   EXPECT_EQ(NamesOfPods(PodsOf({ControllerText("apps/v1", "StatefulSet", replicas)})),
@@ -337,7 +343,7 @@ TEST(Manifest, ReadsControllers) {
     EXPECT_NE(pods[0].pod.name, pods[1].pod.name);
   }
   EXPECT_EQ(PodsOf({ControllerText("apps/v1", "DaemonSet", kTemplate)}, 5).size(), 1U);
-  const std::string job = R"("parallelism":3,"completions":2,)" + std::string(kTemplate);
+  const std::string job = R"("parallelism":3,"completions":2,)" + OfJob(kTemplate);
   EXPECT_EQ(PodsOf({ControllerText("batch/v1", "Job", job)}).size(), 2U);
   EXPECT_EQ(PodsOf({ControllerText("batch/v1", "CronJob",
                                    R"("schedule":"@daily","jobTemplate":{"spec":{)" + job + "}}")})
@@ -463,7 +469,7 @@ TEST(Manifest, PodsOfControllersHaveTheLabelsOfTheirTemplate) {
     ASSERT_EQ(pods.size(), 1U);
     EXPECT_EQ(pods.front().pod.policies, own) << kind;
   }
-  const auto job = PodsOf({ControllerText("batch/v1", "Job", R"("template":{)" + pod)});
+  const auto job = PodsOf({ControllerText("batch/v1", "Job", R"("template":{)" + OfJob(pod))});
   EXPECT_EQ(job.at(0).pod.policies, own);
 }
 
@@ -558,6 +564,32 @@ TEST(Manifest, APodHasTheHandlerOfItsRuntimeClass) {
                         R"("metadata":{"name":"a"}})")
                 .substr(0, 39),
             "RuntimeClass a: handler: Required value");
+}
+
+// A Job's pods must end; those of other controllers must not.
+TEST(Manifest, ChecksTheRestartPolicy) {
+  const auto fault = [](const char* kind, const std::string& policy) {
+    const std::string version = std::string(kind) == "Job" ? "batch/v1" : "apps/v1";
+    const std::string member = policy.empty() ? "" : R"("restartPolicy":")" + policy + R"(",)";
+    const Texts faults = FaultsOf(
+        ControllerText(version.c_str(), kind,
+                       R"("template":{"spec":{)" + member + R"("containers":[{"name":"app"}]}})"));
+    return faults.empty() ? std::string() : faults.front();
+  };
+  const std::string path = "spec.template.spec.restartPolicy: ";
+  const std::string required = path + R"(Required value: valid values: "OnFailure", "Never")";
+  EXPECT_EQ(fault("Job", ""), required);
+  EXPECT_EQ(fault("Job", "Always"), required);
+  EXPECT_EQ(fault("Job", "OnFailure"), "");
+  EXPECT_EQ(fault("Job", "Once"), path +
+                                      R"(Unsupported value: "Once": supported values: "Always", )"
+                                      R"("Never", "OnFailure")");
+  for (const char* const kind : {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"}) {
+    EXPECT_EQ(fault(kind, ""), "");
+    EXPECT_EQ(fault(kind, "Always"), "");
+    EXPECT_EQ(fault(kind, "Never"),
+              path + R"(Unsupported value: "Never": supported values: "Always")");
+  }
 }
 
 TEST(Manifest, ASuspendedJobHasNoPods) {

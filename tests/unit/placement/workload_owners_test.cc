@@ -122,6 +122,7 @@ TEST(WorkloadOwners, JobsCountBesideTheirCronJob) {
     OwnedJson object = OwnedObject(kind, name);
     object["apiVersion"] = "batch/v1";
     object["spec"].erase("replicas");
+    object["spec"]["template"]["spec"]["restartPolicy"] = "Never";
     return object;
   };
   const auto owned_by = [](const std::string& kind, const std::string& name) {
