@@ -38,8 +38,8 @@ namespace {
 // More than any machine has, so that sums of many do not overflow: an annotation can have any
 // amount.
 int64_t Bounded(int64_t amount) {
-  constexpr int64_t kMost = int64_t{1} << 50;
-  return std::min(amount, kMost);
+  constexpr int64_t kLargest = int64_t{1} << 50;
+  return std::min(amount, kLargest);
 }
 
 }  // namespace
