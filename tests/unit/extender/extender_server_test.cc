@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -107,6 +109,50 @@ TEST(ExtenderServer, ARefusalWaitsForTheNextChanges) {
   EXPECT_NE(asked.get().find(R"("NodeNames":["w1"])"), std::string::npos);
   EXPECT_NE(PostTo(port, "/filter", ArgsFor("b", "100")).body.find(R"("NodeNames":[])"),
             std::string::npos);
+}
+
+// Calls of kube-scheduler 1.36.2, with the names of nodes (nodeCacheCapable) and with whole nodes:
+// 2 CPUs and a GPU, and an init container. The second node has no GPU.
+TEST_F(ExtenderOverHttp, AnswersRecordedCallsOfKubeScheduler) {
+  ASSERT_NE(server_, nullptr);
+  std::vector<placement::FleetNode> nodes(2);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].name = i == 0 ? "w1" : "w2";
+    nodes[i].input = {{MakeMachine("socket:2 numa:1 core:8"), {}, {}}, {}, {}, {}, {}};
+    nodes[i].config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+                      R"("topologyManagerPolicy":"single-numa-node"})";
+  }
+  devicemanager::Device device;
+  device.numa = {1};
+  nodes[0].input.description.devices["nvidia.com/gpu"] = {{"gpu-0", device}, {"gpu-1", device}};
+  extender_.SetNodes(nodes, Extender::Clock::now());
+  const auto post = [this](const std::string& path, const std::string& recorded) {
+    const auto file = std::filesystem::path(ALIGND_SOURCE_DIR) / "tests/data/extender-1.36" /
+                      (recorded + ".json");
+    const auto body = host::ReadFile(file);
+    EXPECT_TRUE(body.ok()) << file;
+    const HttpReply reply = PostTo(server_->port(), path, *body);
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return nlohmann::json::parse(reply.body);
+  };
+  for (const char* const with : {"", "-with-nodes"}) {
+    const nlohmann::json filtered = post("/filter", std::string("filter") + with);
+    EXPECT_EQ(filtered.at("Error"), "");
+    if (std::string(with).empty()) {
+      EXPECT_EQ(filtered.at("NodeNames"), nlohmann::json::array({"w1"}));
+    } else {
+      ASSERT_EQ(filtered.at("Nodes").at("items").size(), 1U);
+      EXPECT_EQ(filtered.at("Nodes").at("items").at(0).at("metadata").at("name"), "w1");
+    }
+    const std::string why = filtered.at("FailedNodes").value("w2", "") +
+                            filtered.at("FailedAndUnresolvableNodes").value("w2", "");
+    EXPECT_NE(why.find("nvidia.com/gpu"), std::string::npos) << filtered;
+    const nlohmann::json scores = post("/prioritize", std::string("prioritize") + with);
+    ASSERT_EQ(scores.size(), 2U) << scores;
+    EXPECT_EQ(scores.at(0).at("Host"), "w1");
+    EXPECT_GT(scores.at(0).at("Score"), 0);
+    EXPECT_EQ(scores.at(1).at("Score"), 0);
+  }
 }
 
 TEST_F(ExtenderOverHttp, AnswersWithTheNodesOfFilesThatChange) {
