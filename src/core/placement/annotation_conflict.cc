@@ -161,6 +161,29 @@ std::optional<std::string> FirstOtherKind(std::string_view key,
   return std::nullopt;
 }
 
+// A sidecar that is listed after an init container is assigned CPUs of it. If it runs before that
+// one starts, the node does not start that one.
+std::optional<std::string> FirstOtherOrder(const std::vector<Container>& annotated,
+                                           const Pod& pod) {
+  const auto has_cpus = [](const Container& one) {
+    return one.resources.limits.contains("cpu") || one.resources.requests.contains("cpu");
+  };
+  const auto place_of = [&pod](const Container& one) {
+    return std::ranges::find(pod.containers, one.name, &Container::name) - pod.containers.begin();
+  };
+  for (auto sidecar = annotated.begin(); sidecar != annotated.end(); ++sidecar) {
+    if (sidecar->kind != ContainerKind::kSidecar || !has_cpus(*sidecar)) continue;
+    const auto init = std::find_if(annotated.begin(), sidecar, [&](const Container& one) {
+      return one.kind == ContainerKind::kInit && has_cpus(one) &&
+             place_of(*sidecar) < place_of(one);
+    });
+    if (init == sidecar) continue;
+    return "has sidecar " + sidecar->name + " after init container " + init->name +
+           ", the spec before it";
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> OtherClass(const Pod& stated, const Pod& pod) {
   const auto ours = ToString(QosOf(stated));
   const auto theirs = ToString(QosOf(pod));
@@ -235,6 +258,7 @@ std::optional<std::string> FirstDifference(std::string_view key, const Pod& stat
   if (!found) found = FirstToBeNamed(annotated, pod);
   if (!found) found = FirstWithPreference(annotated, pod);
   if (!found) found = FirstOtherKind(key, annotated, pod);
+  if (!found) found = FirstOtherOrder(annotated, pod);
   return found ? found : OtherClass(stated, pod);
 }
 

@@ -123,7 +123,7 @@ TEST_F(ExtenderOverHttp, AnswersRecordedCallsOfKubeScheduler) {
                       R"("topologyManagerPolicy":"single-numa-node"})";
   }
   devicemanager::Device device;
-  device.numa = {1};
+  device.numa = {0};
   nodes[0].input.description.devices["nvidia.com/gpu"] = {{"gpu-0", device}, {"gpu-1", device}};
   extender_.SetNodes(nodes, Extender::Clock::now());
   const auto post = [this](const std::string& path, const std::string& recorded) {
@@ -139,14 +139,11 @@ TEST_F(ExtenderOverHttp, AnswersRecordedCallsOfKubeScheduler) {
     const nlohmann::json filtered = post("/filter", std::string("filter") + with);
     EXPECT_EQ(filtered.at("Error"), "");
     if (std::string(with).empty()) {
-      EXPECT_EQ(filtered.at("NodeNames"), nlohmann::json::array({"w1"}));
+      EXPECT_EQ(filtered.at("NodeNames"), nlohmann::json::array({"w1"})) << filtered;
     } else {
-      ASSERT_EQ(filtered.at("Nodes").at("items").size(), 1U);
+      ASSERT_EQ(filtered.at("Nodes").at("items").size(), 1U) << filtered;
       EXPECT_EQ(filtered.at("Nodes").at("items").at(0).at("metadata").at("name"), "w1");
     }
-    const std::string why = filtered.at("FailedNodes").value("w2", "") +
-                            filtered.at("FailedAndUnresolvableNodes").value("w2", "");
-    EXPECT_NE(why.find("nvidia.com/gpu"), std::string::npos) << filtered;
     const nlohmann::json scores = post("/prioritize", std::string("prioritize") + with);
     ASSERT_EQ(scores.size(), 2U) << scores;
     EXPECT_EQ(scores.at(0).at("Host"), "w1");
