@@ -110,7 +110,7 @@ std::string Describe(httplib::Error error) {
     case httplib::Error::ConnectionTimeout:
       return "it did not accept a connection in time";
     case httplib::Error::Read:
-      return "there was no whole answer in time";
+      return "it ended the connection, or gave no whole answer in time";
     case httplib::Error::Write:
       return "the connection ended before the whole request";
     case httplib::Error::SSLConnection:

@@ -35,7 +35,7 @@ struct SimulateOptions {
 constexpr size_t kMaxScenarioBytes = size_t{1} << 30;
 
 // Not a scenario, whatever is wrong with it.
-bool IsYaml(std::string_view text) {
+bool IsManifestInYaml(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] != '{' &&
          text.find("kind:") != std::string_view::npos;
@@ -54,7 +54,7 @@ Result<int> SimulateScenarios(const SimulateOptions& options, std::ostream& out)
   for (const std::string& file : options.plan.files) {
     const Result<std::string> text = host::ReadFileOrPipe(file, kMaxScenarioBytes);
     if (!text.ok()) return text.error();
-    if (IsYaml(*text)) {
+    if (IsManifestInYaml(*text)) {
       return Error{ErrorCode::kInvalidArgument, file + ": is no scenario, which is JSON",
                    "to plan the pods of a manifest, add --config with a KubeletConfiguration"};
     }

@@ -221,8 +221,8 @@ class PlannedNode {
   std::shared_ptr<const NodeInput> input_;  // without the description
   // Why it is not known which containers of the shared pool stay on one NUMA node; empty: it is.
   std::string why_lacks_shares_;
-  bool has_shares_ = false;  // a state file says which
-  bool has_pods_of_files_ = false;
+  bool has_shares_ = false;         // a state file says which
+  bool has_pods_of_files_ = false;  // the state files have pods
   // NodeInput::owned without what state files have, and without pods that run; `memory` too, if
   // containers can have some.
   std::map<std::string, std::set<std::string>> unlisted_owned_;

@@ -47,11 +47,11 @@ bool IsTakenForOrdinary(const admission::Node& node, const admission::NodeState&
 bool LacksCpusAlone(const admission::Node& node, const admission::NodeState& state,
                     const Pod& pod) {
   if (admission::ObjectionToLabel(node, state, pod)) return false;
+  Pod alone = pod;
+  alone.is_complete = false;
   return std::ranges::any_of(pod.containers, [&](const Container& one) {
-    Pod alone = pod;
     alone.containers = {one};
     alone.containers[0].kind = ContainerKind::kApp;  // CRI does not show it
-    alone.is_complete = false;
     return admission::ObjectionToLabel(node, state, alone).has_value();
   });
 }

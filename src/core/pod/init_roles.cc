@@ -9,13 +9,19 @@
 namespace alignd {
 namespace {
 
-// The pod with those init containers as sidecars, listed after the init containers. In this order
-// the pod's peak is smallest.
-Pod WithSidecars(Pod pod, const std::set<std::string>& names) {
+enum class Sidecars { kBeforeInitContainers, kAfterInitContainers };
+
+// The pod with those init containers as sidecars. Its peak is smallest if they are after the init
+// containers, and largest before them.
+Pod WithSidecars(Pod pod, const std::set<std::string>& names, Sidecars order) {
   for (Container& container : pod.containers) {
     if (names.contains(container.name)) container.kind = ContainerKind::kSidecar;
   }
-  std::ranges::stable_sort(pod.containers, {}, &Container::kind);
+  std::ranges::stable_sort(pod.containers, {}, [order](const Container& one) {
+    const bool is_first =
+        one.kind == ContainerKind::kSidecar && order == Sidecars::kBeforeInitContainers;
+    return std::pair(!is_first, one.kind);
+  });
   return pod;
 }
 
@@ -23,8 +29,11 @@ Pod WithSidecars(Pod pod, const std::set<std::string>& names) {
 
 Result<Done> FindSidecars(Pod& pod, const CriSizes& sandbox, const std::string& author) {
   if (sandbox.cpu_shares == 0) return Done{};
+  const auto is_allocated = [&](const Pod& reading) {
+    return RequireKubeletAllocated(reading, sandbox, author).ok();
+  };
   const auto fits = [&](const std::set<std::string>& sidecars) {
-    return RequireKubeletAllocated(WithSidecars(pod, sidecars), sandbox, author).ok();
+    return is_allocated(WithSidecars(pod, sidecars, Sidecars::kAfterInitContainers));
   };
   std::set<std::string> sidecars;
   for (const Container& container : pod.containers) {
@@ -39,7 +48,11 @@ Result<Done> FindSidecars(Pod& pod, const CriSizes& sandbox, const std::string& 
                  author + ": does not say which of the init containers " + names + " are sidecars",
                  "use the annotation alignd.io/resources, which names the sidecars"};
   }
-  pod = WithSidecars(std::move(pod), sidecars);
+  Pod ordered = WithSidecars(pod, sidecars, Sidecars::kBeforeInitContainers);
+  if (!is_allocated(ordered)) {
+    ordered = WithSidecars(pod, sidecars, Sidecars::kAfterInitContainers);
+  }
+  pod = std::move(ordered);
   return Done{};
 }
 

@@ -102,6 +102,23 @@ class DaemonKeptRoles : public DaemonTest {
   }
 };
 
+// By its name, the annotation has the init container first.
+TEST_F(DaemonKeptRoles, AnInitContainerStartsBesideASidecarOnOtherCpus) {
+  Start();
+  const One init{"a-init", 3, kGiB};
+  const One side{"sidecar", 1, kGiB};
+  const One app{"app", 2, kGiB};
+  const v1::PodSandboxConfig pod = IntelPod("p", {init, side}, {app}, 4, 2 * kGiB);
+  const std::string sandbox = Run(pod);
+  const std::string first = CreateAndStart(sandbox, pod, Config(side));
+  const std::string second = CreateAndStart(sandbox, pod, Config(init));
+  EXPECT_EQ(CpusOf(first), "1");
+  EXPECT_EQ(CpusOf(second), "2-4");
+  ASSERT_TRUE(runtime_->EndContainer(second, 0));
+  EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Config(app))), "2-3");
+  EXPECT_TRUE(Eventually([&] { return !CpusInState("p").contains("a-init"); })) << State();
+}
+
 // The init container has CPUs and memory of `app`, which has not started yet.
 TEST_F(DaemonKeptRoles, InitContainerThatFailsJustAfterTheRestartCostsTheOthersNothing) {
   for (const bool has_memory : {false, true}) {

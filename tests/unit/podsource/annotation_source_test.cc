@@ -249,6 +249,20 @@ TEST(AnnotationSource, IntelSidecarsAreFoundByTheKubeletsAllocation) {
   EXPECT_EQ(Sidecars(IntelPod({{"a", 1}}, 2, 0)), "");  // a kubelet before sidecars
 }
 
+// The annotation has no order: a sidecar is the first one if that needs no more than is allocated.
+TEST(AnnotationSource, IntelSidecarsAreBeforeInitContainersIfTheAllocationIsEnough) {
+  const auto order = [](int shown_cpus) {
+    const Result<std::optional<PodAsk>> ask =
+        PodOfSandbox(IntelPod({{"a-init", 3}, {"sidecar", 1}}, 2, shown_cpus));
+    EXPECT_TRUE(ask.ok() && *ask) << shown_cpus;
+    std::string names;
+    for (const Container& container : (*ask)->pod.containers) names += container.name + " ";
+    return names;
+  };
+  EXPECT_EQ(order(3), "a-init sidecar app ");
+  EXPECT_EQ(order(4), "sidecar a-init app ");
+}
+
 TEST(AnnotationSource, IntelAnnotationWithOneSidecarOfSeveralIsRefused) {
   const std::string text = Sidecars(IntelPod({{"a", 1}, {"b", 1}}, 2, 3));
   EXPECT_NE(text.find("which of the init containers a, b are sidecars"), std::string::npos) << text;
