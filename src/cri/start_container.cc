@@ -58,11 +58,11 @@ class StartContainer final : public proxy::CallHandler {
   // Which other containers of the pod run. One that was taken for an init container may be a
   // sidecar, or a container that has ended and runs once more: no source but an annotation may know
   // the roles, and an earlier version may have concluded them. What it has is not released, and no
-  // other container starts on its CPUs. The runtime is asked, because the registry may not have
-  // seen yet that it has ended.
+  // other container starts on its CPUs or with its devices. The runtime is asked, because the
+  // registry may not have seen yet that it has ended.
   void FindRunning(Decide decide) {
     running_ = InitContainersWithAssignment();
-    if (running_.empty() && WithTheSameCpus().empty()) return AwaitCpus(std::move(decide));
+    if (running_.empty() && WithTheSame().empty()) return AwaitCpus(std::move(decide));
     const std::vector<std::string> sandboxes = context_.registry.SandboxesOf(key_.pod_uid);
     if (sandboxes.size() != 1) return AwaitCpus(std::move(decide));
     context_.runtime.ListSandbox(sandboxes.front(),
@@ -70,7 +70,9 @@ class StartContainer final : public proxy::CallHandler {
   }
 
   void TakeRunning(Result<std::vector<reconcile::SandboxContainer>> listed, Decide decide) {
+    const std::map<std::string, std::string> same = WithTheSame();
     if (!listed.ok()) {
+      if (!same.empty()) return decide(rpc::ToStatus(MayRunWithTheSame(same, listed.error())));
       spdlog::warn(
           "pod {}: it is not known which of its init containers have ended, so what they are "
           "assigned is released later: {}",
@@ -78,11 +80,10 @@ class StartContainer final : public proxy::CallHandler {
       return AwaitCpus(std::move(decide));
     }
     running_.clear();
-    const std::map<std::string, CpuSet> same = WithTheSameCpus();
     for (const reconcile::SandboxContainer& container : *listed) {
       const auto with_same = same.find(container.name);
       if (container.is_running && with_same != same.end()) {
-        return decide(rpc::ToStatus(RunsOnItsCpus(container.name, with_same->second)));
+        return decide(rpc::ToStatus(RunsOnTheSame(container.name, with_same->second)));
       }
       if (!container.exit_code) running_.insert(container.name);
     }
@@ -125,30 +126,60 @@ class StartContainer final : public proxy::CallHandler {
     return context_.registry.ContainerNamed(request_.container_id());
   }
 
-  // The other containers of the pod that are assigned some of this one's exclusive CPUs, and these:
-  // ended init containers. What a pod has as a whole, its containers may share.
-  std::map<std::string, CpuSet> WithTheSameCpus() const {
-    std::map<std::string, CpuSet> same;
+  // The other containers of the pod that are assigned some of this one's exclusive CPUs or devices,
+  // and these: ended init containers. What a pod has as a whole, its containers may share.
+  std::map<std::string, std::string> WithTheSame() const {
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    std::map<std::string, std::string> same;
+    const auto add = [&same](const std::string& container, const std::string& what) {
+      std::string& list = same[container];
+      list += (list.empty() ? "" : ", ") + what;
+    };
     const cpumanager::CpuState& cpu = snapshot->state.cpu;
     const CpuSet* const own = cpu.Find(key_);
-    if (own == nullptr || cpu.pods.contains(key_.pod_uid)) return same;
-    for (const auto& [name, cpus] : cpu.assignments.at(key_.pod_uid)) {
-      if (name == key_.container) continue;
-      if (CpuSet both = *own & cpus; !both.empty()) same.emplace(name, std::move(both));
+    if (own != nullptr && !cpu.pods.contains(key_.pod_uid)) {
+      for (const auto& [name, cpus] : cpu.assignments.at(key_.pod_uid)) {
+        const CpuSet both = *own & cpus;
+        if (name != key_.container && !both.empty()) add(name, "CPUs " + both.ToString());
+      }
+    }
+    const auto& allocations = snapshot->state.devices.allocations;
+    const auto devices = allocations.find(key_);
+    if (devices == allocations.end()) return same;
+    for (auto other = allocations.lower_bound({key_.pod_uid, ""});
+         other != allocations.end() && other->first.pod_uid == key_.pod_uid; ++other) {
+      if (other->first == key_) continue;
+      for (const auto& [resource, allocation] : devices->second) {
+        const auto theirs = other->second.find(resource);
+        if (theirs == other->second.end()) continue;
+        const std::set<std::string> ids = theirs->second.Ids();
+        for (const std::string& id : allocation.Ids()) {
+          if (ids.contains(id)) add(other->first.container, resource + " " + id);
+        }
+      }
     }
     return same;
   }
 
-  Error RunsOnItsCpus(const std::string& other, const CpuSet& cpus) const {
+  Error MayRunWithTheSame(const std::map<std::string, std::string>& same,
+                          const Error& unlisted) const {
+    const auto& [other, what] = *same.begin();
     return {ErrorCode::kUnavailable,
             "container " + key_.container + " of pod " + context_.registry.PodName(key_.pod_uid) +
-                " cannot start: container " + other + " of the same pod runs on CPUs " +
-                cpus.ToString() +
+                " cannot start: it is not known whether container " + other +
+                " of the same pod has ended, which is assigned the same " + what + ": " +
+                unlisted.message,
+            unlisted.remedy};
+  }
+
+  Error RunsOnTheSame(const std::string& other, const std::string& same) const {
+    return {ErrorCode::kUnavailable,
+            "container " + key_.container + " of pod " + context_.registry.PodName(key_.pod_uid) +
+                " cannot start: container " + other + " of the same pod runs with " + same +
                 ", which both are assigned because one was taken for an init container that has "
                 "ended",
-            "if an annotation with resources calls a sidecar an init container, correct it; then "
-            "delete the pod"};
+            "if an annotation with resources calls a sidecar an init container, or lists it after "
+            "one that starts later, correct it; then delete the pod"};
   }
 
   // The pod's other containers that were taken for init containers and have something, as far as

@@ -12,10 +12,10 @@ namespace alignd {
 // When an init container has ended, its CPUs are reused for the pod's next containers; those of a
 // sidecar are not. The resources that the kubelet allocated for the pod show the difference: a
 // sidecar adds to the app containers. Every init container that may be a sidecar becomes one. Their
-// real order is not known: the sidecars are listed before the init containers if the allocated
-// resources are enough for that, so that none is assigned the CPUs of an init container that starts
-// while it runs; otherwise after them. Kubelets that do not show what they allocated have no
-// sidecars. `sandbox`: the sandbox's resources.
+// real order is not known: each sidecar is listed before as many init containers as the allocated
+// CPUs and memory are enough for, if the pod needs no more of anything else then, so that no init
+// container that starts while it runs is assigned its CPUs. Kubelets that do not show what they
+// allocated have no sidecars. `sandbox`: the sandbox's resources.
 // Errors: kInvalidArgument if several may be sidecars but not all of them.
 Result<Done> FindSidecars(Pod& pod, const CriSizes& sandbox, const std::string& author);
 

@@ -155,20 +155,25 @@ std::optional<std::string> FirstOtherKind(std::string_view key,
   return std::nullopt;
 }
 
-// A sidecar that is listed after an init container is assigned CPUs of it. If it runs before that
-// one starts, the node does not start that one.
+// Whether a container of the pod may be assigned something that an ended one has.
+bool MayReuse(const Container& one, const Container& ended) {
+  return std::ranges::any_of(one.resources.requests, [&ended](const auto& entry) {
+    const bool is_reused = entry.first == "cpu" || IsExtendedResource(entry.first);
+    return is_reused && ended.resources.requests.contains(entry.first);
+  });
+}
+
+// A sidecar that is listed after an init container is assigned CPUs and devices of it. If it runs
+// before that one starts, the node does not start that one.
 std::optional<std::string> FirstOtherOrder(const std::vector<Container>& annotated,
                                            const Pod& pod) {
-  const auto has_cpus = [](const Container& one) {
-    return one.resources.limits.contains("cpu") || one.resources.requests.contains("cpu");
-  };
   const auto place_of = [&pod](const Container& one) {
     return std::ranges::find(pod.containers, one.name, &Container::name) - pod.containers.begin();
   };
   for (auto sidecar = annotated.begin(); sidecar != annotated.end(); ++sidecar) {
-    if (sidecar->kind != ContainerKind::kSidecar || !has_cpus(*sidecar)) continue;
+    if (sidecar->kind != ContainerKind::kSidecar) continue;
     const auto init = std::find_if(annotated.begin(), sidecar, [&](const Container& one) {
-      return one.kind == ContainerKind::kInit && has_cpus(one) &&
+      return one.kind == ContainerKind::kInit && MayReuse(*sidecar, one) &&
              place_of(*sidecar) < place_of(one);
     });
     if (init == sidecar) continue;

@@ -57,10 +57,9 @@ std::string WhyOpen(const admission::Node& node, bool is_whole) {
   }
   if (is_whole) {
     return "the annotation with resources has the containers in another order than the spec, a "
-           "node "
-           "that does not ask the kubelet's Pods API decides in that order, and whether the pod "
-           "fits "
-           "depends on it; list the containers as the spec does, or remove the annotation";
+           "node that does not ask the kubelet's Pods API decides in that order, and whether the "
+           "pod fits depends on it; list the containers in the annotation alignd.io/resources as "
+           "the spec does, or remove the annotation";
   }
   return "the annotation with resources does not name all containers, and a node that does not ask "
          "the kubelet's Pods API decides about the others when they are created; name all "

@@ -104,7 +104,7 @@ TEST_F(DaemonInit, NoContainerStartsOnTheCpusOfOneOfItsPodThatRuns) {
   EXPECT_EQ(CpusOf(app.response.container_id()), CpusOf(side));
   const grpc::Status refused = StartContainer(app.response.container_id());
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_NE(refused.error_message().find("container side of the same pod runs on CPUs 1-2"),
+  EXPECT_NE(refused.error_message().find("container side of the same pod runs with CPUs 1-2"),
             std::string::npos)
       << refused.error_message();
   EXPECT_EQ(State().find("default\":\"0,3-27"), std::string::npos);
@@ -116,6 +116,31 @@ TEST_F(DaemonInit, NoContainerStartsOnTheCpusOfOneOfItsPodThatRuns) {
   ASSERT_TRUE(again.status.ok()) << again.status.error_message();
   EXPECT_EQ(StartContainer(again.response.container_id()).error_code(),
             grpc::StatusCode::UNAVAILABLE);
+}
+
+// The annotation lists the init container before the sidecar, which starts first.
+TEST_F(DaemonInit, NoContainerStartsWithTheDevicesOfOneOfItsPodThatRuns) {
+  Start();
+  StartGpus();
+  const v1::PodSandboxConfig pod = PodConfig(
+      "p", "",
+      R"({"init":{"init":true,"limits":{"cpu":"500m","memory":"100Mi","nvidia.com/gpu":"1"}},)"
+      R"("side":{"init":true,"restartPolicy":"Always","limits":{"cpu":"500m","memory":"100Mi",)"
+      R"("nvidia.com/gpu":"1"}},"app":{"limits":{"cpu":"500m","memory":"100Mi"}}})");
+  const std::string sandbox = Run(pod);
+  const auto container = [](const std::string& name) {
+    return podsource::Kubelet(500, 500, 100 * podsource::kMi, name);
+  };
+  const std::string side = CreateAndStart(sandbox, pod, container("side"));
+  const auto init = Create(sandbox, pod, container("init"));
+  ASSERT_TRUE(init.status.ok()) << init.status.error_message();
+  const grpc::Status refused = StartContainer(init.response.container_id());
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(refused.error_message().find("side of the same pod runs with nvidia.com/gpu GPU-"),
+            std::string::npos)
+      << refused.error_message();
+  ASSERT_TRUE(runtime_->EndContainer(side, 0));
+  EXPECT_TRUE(StartContainer(init.response.container_id()).ok());
 }
 
 TEST_F(DaemonInit, MemoryOfAnEndedInitContainerIsFreeAtTheNextStart) {

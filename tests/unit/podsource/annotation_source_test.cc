@@ -263,6 +263,37 @@ TEST(AnnotationSource, IntelSidecarsAreBeforeInitContainersIfTheAllocationIsEnou
   EXPECT_EQ(order(4), "sidecar a-init app ");
 }
 
+std::string OrderIn(const v1::PodSandboxConfig& sandbox) {
+  const Result<std::optional<PodAsk>> ask = PodOfSandbox(sandbox);
+  if (!ask.ok() || !*ask) return ask.ok() ? "not known" : ask.error().Text();
+  std::string names;
+  for (const Container& container : (*ask)->pod.containers) names += container.name + " ";
+  return names;
+}
+
+// Not all of them at once.
+TEST(AnnotationSource, EachIntelSidecarIsBeforeAsManyInitContainersAsTheAllocationIsEnoughFor) {
+  EXPECT_EQ(OrderIn(IntelPod({{"a", 1}, {"init", 5}, {"z", 1}}, 2, 6)), "a init z app ");
+  EXPECT_EQ(OrderIn(IntelPod({{"a", 1}, {"init", 4}, {"z", 1}}, 3, 6)), "a z init app ");
+  EXPECT_EQ(OrderIn(IntelPod({{"big", 5}, {"init", 4}, {"side", 1}}, 2, 5)), "big side init app ");
+}
+
+// How many devices were allocated is not in the sandbox's sizes.
+TEST(AnnotationSource, IntelSidecarsAreNotBeforeInitContainersIfThatTakesMoreDevices) {
+  const auto order = [](const std::string& of_side) {
+    v1::PodSandboxConfig sandbox = Annotated(
+        R"({"initContainers":{"init":{"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":"2"}},)"
+        R"("side":{"limits":{"cpu":"1","memory":"64Mi")" +
+            of_side +
+            R"(}}},"containers":{"app":{"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":"1"}}}})",
+        "/kubepods/pod1", kIntel);
+    sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(3 * 1024);
+    return OrderIn(sandbox);
+  };
+  EXPECT_EQ(order(""), "side init app ");
+  EXPECT_EQ(order(R"(,"example.com/gpu":"1")"), "init side app ");
+}
+
 TEST(AnnotationSource, IntelAnnotationWithOneSidecarOfSeveralIsRefused) {
   const std::string text = Sidecars(IntelPod({{"a", 1}, {"b", 1}}, 2, 3));
   EXPECT_NE(text.find("which of the init containers a, b are sidecars"), std::string::npos) << text;
