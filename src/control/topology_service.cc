@@ -16,14 +16,14 @@ namespace alignd::control {
 namespace {
 
 // nullopt: they are not all known.
-std::optional<std::vector<noderesourcetopology::PodName>> PodsWithContainers(
+std::optional<std::vector<noderesourcetopology::PodIdentity>> PodsWithContainers(
     const ReportSources& sources, const admission::NodeState& state) {
   if (!sources.running) return std::nullopt;
-  std::vector<noderesourcetopology::PodName> pods;
+  std::vector<noderesourcetopology::PodIdentity> pods;
   for (const auto& pod : sources.running(admission::PodsIn(state))) {
     if (pod.containers.empty()) continue;
     if (pod.name.empty() || pod.name_space.empty()) return std::nullopt;
-    pods.emplace_back(pod.name_space, pod.name);
+    pods.push_back({pod.name_space, pod.name, pod.uid});
   }
   return pods;
 }
@@ -48,7 +48,7 @@ noderesourcetopology::KnownPods KnownPods(const ReportSources& sources,
 // `state` is at least as new as the pods.
 void AddObject(const ReportSources& sources, const v1::GetTopologyRequest& request,
                const admission::NodeState& state,
-               const std::optional<std::vector<noderesourcetopology::PodName>>& pods,
+               const std::optional<std::vector<noderesourcetopology::PodIdentity>>& pods,
                const noderesourcetopology::KnownPods& known, v1::GetTopologyResponse& response) {
   noderesourcetopology::Annotations koordinator;
   if (request.koordinator_annotations()) {

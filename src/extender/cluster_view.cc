@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "alignd/noderesourcetopology/object.h"
 #include "alignd/placement/planned_node.h"
 #include "apiserver/object_json.h"
 
@@ -29,6 +30,12 @@ template <typename Value>
 bool IsSame(const Result<Value>& a, const Result<Value>& b) {
   if (a.ok() != b.ok()) return false;
   return a.ok() ? *a == *b : a.error().Text() == b.error().Text();
+}
+
+// Whether it shows by itself that a pod has replaced another of its name.
+bool HasUids(const Result<TopologyObject>* object) {
+  return object != nullptr && object->ok() &&
+         (*object)->attributes.contains(noderesourcetopology::kUidFingerprintAttribute);
 }
 
 template <typename Entries>
@@ -128,6 +135,7 @@ void ClusterView::Remove(ObjectKind kind, const std::string& key) {
     since_.erase(key);
   } else if (kind == ObjectKind::kTopology) {
     if (topologies_.erase(key) > 0) changed_.insert(key);
+    since_.erase(key);
   } else if (const auto pod = pods_.find(key); pod != pods_.end()) {
     Erase(pod);
   }
@@ -159,7 +167,8 @@ std::vector<ClusterView::Parts> ClusterView::TakeChanged() {
       parts.topology = topology->second.object;
     }
     const auto since = since_.find(name);
-    if (since != since_.end() && !since->second.replaced.empty()) {
+    if (since != since_.end() && !since->second.replaced.empty() &&
+        !HasUids(parts.topology.get())) {
       parts.replaced = since->second.replaced.begin()->first;
     }
     const auto pods = pods_of_nodes_.find(name);

@@ -71,7 +71,7 @@ void SetNode(int number, ClusterView& view) {
   view.Set(ObjectKind::kTopology, name,
            noderesourcetopology::ObjectJson(
                name, node.node(), node.state(),
-               std::vector<noderesourcetopology::PodName>{{"default", "running-" + name}}));
+               std::vector<noderesourcetopology::PodIdentity>{{"default", "running-" + name}}));
   view.Set(ObjectKind::kPod, "default/running-" + name,
            PodText("running-" + name, std::to_string(4 + number % 13),
                    std::to_string(8 + number % 17) + "Gi", name, "Running"));

@@ -32,6 +32,7 @@ inline constexpr char kCpuPolicyAttribute[] = "alignd.io/cpuManagerPolicy";
 inline constexpr char kMemoryPolicyAttribute[] = "alignd.io/memoryManagerPolicy";
 inline constexpr char kMemoryGroupsAttribute[] = "alignd.io/memoryGroups";
 inline constexpr char kMemoryGroupAttribute[] = "alignd.io/memoryGroup";
+inline constexpr char kUidFingerprintAttribute[] = "alignd.io/podUIDsFingerprint";
 inline constexpr char kPolicyOptionsAttribute[] = "alignd.io/policyOptions";
 inline constexpr char kDeviceGroupsAttribute[] = "alignd.io/deviceGroups";
 inline constexpr char kCpusPerCoreAttribute[] = "alignd.io/cpusPerCore";
@@ -52,7 +53,7 @@ inline constexpr char kReservedCpusAttribute[] = "alignd.io/reservedCpus";
 // NewTopologyOptions.
 std::string ObjectJson(const std::string& name, const admission::Node& node,
                        const admission::NodeState& state,
-                       const std::optional<std::vector<PodName>>& pods,
+                       const std::optional<std::vector<PodIdentity>>& pods,
                        const Annotations& koordinator = {});
 
 // "node-0": the name of a zone. Source: resource-topology-exporter

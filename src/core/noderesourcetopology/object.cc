@@ -126,7 +126,7 @@ std::string_view PolicyForReaders(TopologyManagerPolicy policy) {
 OrderedJson Attributes(const admission::Node& node, const std::vector<MemoryGroup>& groups,
                        const std::vector<DeviceGroup>& devices,
                        const std::optional<FreeCores>& cores,
-                       const std::optional<std::string>& fingerprint) {
+                       const std::optional<std::vector<PodIdentity>>& pods) {
   const KubeletConfig& config = node.config;
   OrderedJson list = {
       Attribute(kPolicyAttribute, std::string(PolicyForReaders(node.topology.kind()))),
@@ -134,9 +134,12 @@ OrderedJson Attributes(const admission::Node& node, const std::vector<MemoryGrou
   if (node.machine.numa_count() > kDefaultMaxNumaNodes) {
     list.push_back(Attribute(kMaxNodesAttribute, std::to_string(node.machine.numa_count())));
   }
-  if (fingerprint) {
-    list.push_back(Attribute(kFingerprintAttribute, *fingerprint));
+  if (pods) {
+    list.push_back(Attribute(kFingerprintAttribute, PodFingerprint(*pods)));
     list.push_back(Attribute(kFingerprintMethodAttribute, "all"));
+    if (const std::optional<std::string> uids = UidFingerprint(*pods)) {
+      list.push_back(Attribute(kUidFingerprintAttribute, *uids));
+    }
   }
   list.push_back(Attribute(kCpuPolicyAttribute, std::string(ToString(config.cpu_manager_policy))));
   list.push_back(
@@ -212,19 +215,17 @@ std::string ZoneName(int64_t numa_id) { return "node-" + std::to_string(numa_id)
 
 std::string ObjectJson(const std::string& name, const admission::Node& node,
                        const admission::NodeState& state,
-                       const std::optional<std::vector<PodName>>& pods,
+                       const std::optional<std::vector<PodIdentity>>& pods,
                        const Annotations& koordinator) {
-  std::optional<std::string> fingerprint;
-  if (pods) fingerprint = PodFingerprint(*pods);
   const std::vector<MemoryGroup> groups = MemoryGroups(node, state);
   OrderedJson object = {
       {"apiVersion", kApiVersion}, {"kind", kKind}, {"metadata", {{"name", name}}}};
   // Readers that are older than the attribute look for the annotation.
-  if (fingerprint) object["metadata"]["annotations"][kFingerprintAnnotation] = *fingerprint;
+  if (pods) object["metadata"]["annotations"][kFingerprintAnnotation] = PodFingerprint(*pods);
   for (const auto& [key, value] : koordinator) object["metadata"]["annotations"][key] = value;
   object["topologyPolicies"] = DeprecatedPolicies(node.topology);
   const std::optional<FreeCores> cores = FreeCoresOf(node, state);
-  object["attributes"] = Attributes(node, groups, DeviceGroups(node, state), cores, fingerprint);
+  object["attributes"] = Attributes(node, groups, DeviceGroups(node, state), cores, pods);
   if (!koordinator.empty()) {
     object["attributes"].push_back(Attribute(kKoordinatorAttribute, "true"));
   }

@@ -60,9 +60,12 @@ uint64_t Xxh64(std::string_view text, uint64_t seed) {
   return hash ^ (hash >> 32);
 }
 
-std::string PodFingerprint(const std::vector<PodName>& pods) {
+namespace {
+
+// `name`: of each pod.
+std::string FingerprintOf(const std::vector<PodIdentity>& pods, std::string PodIdentity::*name) {
   std::vector<uint64_t> hashes;
-  for (const auto& [name_space, name] : pods) hashes.push_back(Xxh64(name, Xxh64(name_space)));
+  for (const PodIdentity& pod : pods) hashes.push_back(Xxh64(pod.*name, Xxh64(pod.name_space)));
   std::ranges::sort(hashes);
   std::string bytes;
   for (const uint64_t hash : hashes) {
@@ -74,6 +77,17 @@ std::string PodFingerprint(const std::vector<PodName>& pods) {
   const uint64_t sum = Xxh64(bytes);
   for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(sum >> shift) & 0xF];
   return text;
+}
+
+}  // namespace
+
+std::string PodFingerprint(const std::vector<PodIdentity>& pods) {
+  return FingerprintOf(pods, &PodIdentity::name);
+}
+
+std::optional<std::string> UidFingerprint(const std::vector<PodIdentity>& pods) {
+  if (!std::ranges::none_of(pods, &std::string::empty, &PodIdentity::uid)) return std::nullopt;
+  return FingerprintOf(pods, &PodIdentity::uid);
 }
 
 }  // namespace alignd::noderesourcetopology

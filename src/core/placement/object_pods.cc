@@ -23,8 +23,20 @@ std::string NameOf(const BoundPod& bound) {
   return bound.pod.pod.name_space + "/" + bound.pod.pod.name;
 }
 
-noderesourcetopology::PodName NamesOf(const BoundPod& bound) {
-  return {bound.pod.pod.name_space, bound.pod.pod.name};
+// Without the UID that a pod without one gets.
+noderesourcetopology::PodIdentity IdentityOf(const BoundPod& bound) {
+  const Pod& pod = bound.pod.pod;
+  return {pod.name_space, pod.name, pod.uid == NameOf(bound) ? "" : pod.uid};
+}
+
+// Whether the object has exactly these pods, as far as it shows.
+bool Has(const TopologyObject& object, const std::vector<noderesourcetopology::PodIdentity>& pods) {
+  if (noderesourcetopology::PodFingerprint(pods) != object.fingerprint) return false;
+  const std::string* const stated =
+      AttributeOf(object.attributes, noderesourcetopology::kUidFingerprintAttribute);
+  if (stated == nullptr) return true;
+  const std::optional<std::string> uids = noderesourcetopology::UidFingerprint(pods);
+  return !uids || *uids == *stated;
 }
 
 // No container of the node has been assigned anything.
@@ -155,16 +167,16 @@ ObjectPods Sorted(const std::vector<BoundPod>& pods, const ObjectConfig& config,
 
 // A pod is in the object with its first container, and leaves it with its last one. So pods that
 // start, end or start again can be in it or not. nullopt: the fingerprint is of other pods.
-std::optional<ObjectPods> SortedByFingerprint(const std::string& fingerprint,
+std::optional<ObjectPods> SortedByFingerprint(const TopologyObject& object,
                                               const std::vector<BoundPod>& pods,
                                               const ObjectConfig& config) {
-  std::vector<noderesourcetopology::PodName> settled;
+  std::vector<noderesourcetopology::PodIdentity> settled;
   std::vector<const BoundPod*> others;
   for (const BoundPod& bound : pods) {
     if (bound.is_starting || bound.is_ending || bound.is_restarting) {
       others.push_back(&bound);
     } else {
-      settled.push_back(NamesOf(bound));
+      settled.push_back(IdentityOf(bound));
     }
   }
   // Too many for all subsets of them: of those that start, all are in it or none, and so on.
@@ -176,16 +188,16 @@ std::optional<ObjectPods> SortedByFingerprint(const std::string& fingerprint,
   };
   const unsigned subsets = 1U << (by_kind ? 3 : others.size());
   for (unsigned subset = 0; subset < subsets; ++subset) {
-    std::vector<noderesourcetopology::PodName> names = settled;
+    std::vector<noderesourcetopology::PodIdentity> present = settled;
     std::set<const BoundPod*> absent;
     for (size_t position = 0; position < others.size(); ++position) {
       if ((subset >> bit_of(position) & 1U) != 0) {
         absent.insert(others[position]);
       } else {
-        names.push_back(NamesOf(*others[position]));
+        present.push_back(IdentityOf(*others[position]));
       }
     }
-    if (noderesourcetopology::PodFingerprint(names) != fingerprint) continue;
+    if (!Has(object, present)) continue;
     return Sorted(pods, config, [&](const BoundPod& bound) { return !absent.contains(&bound); });
   }
   return std::nullopt;
@@ -220,7 +232,7 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
                                    "known which pods it counts; ") +
                            kPublish);
   }
-  std::optional<ObjectPods> sorted = SortedByFingerprint(object.fingerprint, pods, config);
+  std::optional<ObjectPods> sorted = SortedByFingerprint(object, pods, config);
   if (!sorted) {
     return AllOf(
         pods,

@@ -52,7 +52,7 @@ class ClusterNode {
     placement::PlannedPod planned;
     planned.pod = AppPod(pod, {{"cpu", cpus}, {"memory", "1Gi"}});
     EXPECT_EQ(planned_.Place(planned).outcome, placement::Outcome::kFits);
-    pods_.emplace_back("default", pod);
+    pods_.push_back({"default", pod});
   }
 
  private:
@@ -69,7 +69,7 @@ class ClusterNode {
 
   std::string name_;
   placement::PlannedNode planned_;
-  std::vector<noderesourcetopology::PodName> pods_;
+  std::vector<noderesourcetopology::PodIdentity> pods_;
 };
 
 inline Object PodObject(const std::string& name, const std::string& cpus,

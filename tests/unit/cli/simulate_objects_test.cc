@@ -25,7 +25,7 @@ std::string SimulatedObject(const std::string& name) {
   config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
   const auto node = admission::Node::Make(MakeMachine("socket:2 numa:1 core:10"), config);
   return noderesourcetopology::ObjectJson(name, *node, admission::NodeState::Initial(*node),
-                                          std::vector<noderesourcetopology::PodName>());
+                                          std::vector<noderesourcetopology::PodIdentity>());
 }
 
 std::string SimulatedNode(const std::string& name) {

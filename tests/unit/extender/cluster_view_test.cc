@@ -18,7 +18,7 @@ constexpr const char* kViewNode =
     R"({"kind":"Node","apiVersion":"v1","metadata":{"name":"w"},"status":{"capacity":{"cpu":"8"},)"
     R"("allocatable":{"cpu":"7","memory":"8Gi","pods":"10"}}})";
 
-std::string TopologyText(const std::vector<noderesourcetopology::PodName>& pods = {}) {
+std::string TopologyText(const std::vector<noderesourcetopology::PodIdentity>& pods = {}) {
   placement::FleetNode node;
   node.name = "w";
   node.input.description.machine = MakeMachine("socket:2 numa:1 core:4");
@@ -124,7 +124,8 @@ TEST(ClusterView, APodThatCrashesLeavesItsNodeDecided) {
   };
   ClusterView view;
   view.Set(ObjectKind::kNode, "w", kViewNode);
-  view.Set(ObjectKind::kTopology, "w", TopologyText(std::vector<noderesourcetopology::PodName>{}));
+  view.Set(ObjectKind::kTopology, "w",
+           TopologyText(std::vector<noderesourcetopology::PodIdentity>{}));
   view.Set(ObjectKind::kPod, "ns/a", pod_in("running"));
   EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kUndecided);
   view.Set(ObjectKind::kPod, "ns/a", pod_in("waiting"));
@@ -165,6 +166,29 @@ TEST(ClusterView, APodThatReplacesAnotherOfItsNameIsNotInTheObject) {
   view.Set(ObjectKind::kPod, "ns/a", pod_of("4", "Running", more));
   EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kUndecided);
   view.Set(ObjectKind::kTopology, "w", TopologyText({{"ns", "a"}}));
+  EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kFits);
+}
+
+// The object shows it by itself, also to an extender that has just started.
+TEST(ClusterView, AnObjectWithUidsHasThePodsOfTheseUids) {
+  const auto pod_of = [](const std::string& uid) {
+    std::string pod = ViewPod("a", "", "Running");
+    return pod.replace(pod.find(R"("uid":"a")"), 9, R"("uid":")" + uid + "\"");
+  };
+  ClusterView view;
+  view.Set(ObjectKind::kNode, "w", kViewNode);
+  view.Set(ObjectKind::kTopology, "w", TopologyText({{"ns", "a", "1"}}));
+  view.Set(ObjectKind::kPod, "ns/a", pod_of("1"));
+  EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kFits);
+  view.Set(ObjectKind::kPod, "ns/a", pod_of("2"));
+  EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kUndecided);
+  // Another program has changed a label.
+  view.Set(ObjectKind::kTopology, "w", TopologyText({{"ns", "a", "1"}}));
+  for (const auto& change : view.TakeChanged()) {
+    EXPECT_EQ(AskFor(ClusterView::ChangeOf(change, ""), "1").outcome,
+              placement::Outcome::kUndecided);
+  }
+  view.Set(ObjectKind::kTopology, "w", TopologyText({{"ns", "a", "2"}}));
   EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kFits);
 }
 

@@ -80,9 +80,9 @@ TEST(NrtObject, TwoNodesWithAGpuEach) {
   const Pod pod =
       AppPod("a", {{"cpu", "2"}, {"memory", "2Gi"}, {"hugepages-2Mi", "512Mi"}, {kGpu, "1"}});
   const std::string text = ObjectJson("worker", node, StateWithPods(node, {pod}),
-                                      std::vector<PodName>{{"production", "jaeger-dpgjk"},
-                                                           {"production", "nginx-rt684"},
-                                                           {"production", "envoy-g9m22"}});
+                                      std::vector<PodIdentity>{{"production", "jaeger-dpgjk"},
+                                                               {"production", "nginx-rt684"},
+                                                               {"production", "envoy-g9m22"}});
   const json expected = json::parse(R"({
     "apiVersion": "topology.node.k8s.io/v1alpha2",
     "kind": "NodeResourceTopology",

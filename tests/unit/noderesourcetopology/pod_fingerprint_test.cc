@@ -23,12 +23,12 @@ TEST(PodFingerprintTest, HashesAsTheSpecification) {
 // The pods and signatures are those of podfingerprint testdata/compat-tiny-3pods-1ns and
 // compat-small-10pods-3ns.
 TEST(PodFingerprintTest, SignsAsTheGoPackage) {
-  std::vector<PodName> pods = {
+  std::vector<PodIdentity> pods = {
       {"production", "jaeger-dpgjk"}, {"production", "nginx-rt684"}, {"production", "envoy-g9m22"}};
   EXPECT_EQ(PodFingerprint(pods), "pfp0v001607b76a0e9d3aeb4");
   std::ranges::reverse(pods);
   EXPECT_EQ(PodFingerprint(pods), "pfp0v001607b76a0e9d3aeb4");
-  pods.back().second = "jaeger-dpgjl";
+  pods.back().name = "jaeger-dpgjl";
   EXPECT_NE(PodFingerprint(pods), "pfp0v001607b76a0e9d3aeb4");
   EXPECT_EQ(PodFingerprint({{"analytics", "controller-69dkj"},
                             {"kube-public", "subscriber-tq6v7"},
@@ -41,6 +41,15 @@ TEST(PodFingerprintTest, SignsAsTheGoPackage) {
                             {"network", "importer-q5vt9"},
                             {"staging", "prometheus-bwgbn"}}),
             "pfp0v001567144e4a561bb5a");
+}
+
+TEST(PodFingerprintTest, OfUidsNeedsAllOfThem) {
+  const auto of = [](const std::string& uid) { return UidFingerprint({{"ns", "a", uid}}); };
+  EXPECT_EQ(of("1"), of("1"));
+  EXPECT_NE(of("1"), of("2"));
+  EXPECT_NE(of("1"), std::nullopt);
+  EXPECT_EQ(of(""), std::nullopt);
+  EXPECT_EQ(UidFingerprint({{"ns", "a", "1"}}), UidFingerprint({{"ns", "b", "1"}}));
 }
 
 TEST(PodFingerprintTest, NoPodsHaveAFingerprintToo) {

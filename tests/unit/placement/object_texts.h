@@ -63,8 +63,8 @@ inline Json BoundJson(const std::string& name, const std::string& phase = "Runni
 }
 
 inline void SetFingerprint(const std::vector<std::string>& pods, Json& object) {
-  std::vector<noderesourcetopology::PodName> names;
-  for (const std::string& pod : pods) names.emplace_back("default", pod);
+  std::vector<noderesourcetopology::PodIdentity> names;
+  for (const std::string& pod : pods) names.push_back({"default", pod});
   object["attributes"].push_back({{"name", "nodeTopologyPodsFingerprint"},
                                   {"value", noderesourcetopology::PodFingerprint(names)}});
 }

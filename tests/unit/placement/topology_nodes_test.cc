@@ -159,8 +159,57 @@ TEST(TopologyNodes, PodsThatAskForMoreOfTheirCpusThanTheirNumberAreUndecided) {
   EXPECT_EQ(asked({.preferred_bind = CpuBindPolicy::kFullPcpus}), Outcome::kFits);
   EXPECT_EQ(asked({.preferred_bind = CpuBindPolicy::kSpreadByPcpus}), Outcome::kFits);
   EXPECT_EQ(asked({.required_bind = CpuBindPolicy::kFullPcpus}), Outcome::kUndecided);
-  EXPECT_EQ(asked({.exclusive = CpuExclusivePolicy::kPcpuLevel}), Outcome::kUndecided);
   EXPECT_EQ(asked({.cpuset = CpuSet{1, 2, 3, 4}}), Outcome::kUndecided);
+}
+
+// It fits where it fits without the preference. Where it is then, the object does not say.
+TEST(TopologyNodes, AfterAPodThatPrefersCertainCpusLaterPodsAreUndecided) {
+  Json object = ForeignObject();
+  SetFingerprint({}, object);
+  Result<PlannedNode> node = NodeFromObjects(
+      {object, NodeJsonOf("w1")},
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":)"
+      R"("single-numa-node","podPolicies":["cpuExclusivePolicy"]})");
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  const auto pod_of = [](int containers, const std::string& cpus, bool prefers) {
+    PlannedPod pod;
+    pod.pod = AppPod("asked", {{"cpu", cpus}, {"memory", "1Gi"}});
+    for (int i = 1; i < containers; ++i) {
+      pod.pod.containers.push_back(pod.pod.containers[0]);
+      pod.pod.containers.back().name = "app-" + std::to_string(i);
+    }
+    if (prefers) pod.pod.policies.exclusive = CpuExclusivePolicy::kPcpuLevel;
+    return pod;
+  };
+  EXPECT_EQ(node->Ask(pod_of(1, "11", true)).outcome, Outcome::kRefused);
+  EXPECT_EQ(node->Ask(pod_of(3, "6", false)).outcome, Outcome::kRefused);
+  EXPECT_EQ(node->Ask(pod_of(3, "6", true)).outcome, Outcome::kUndecided);
+  EXPECT_EQ(node->Place(pod_of(1, "4", true)).outcome, Outcome::kFits);
+  PlannedPod later = pod_of(1, "4", false);
+  later.pod.name = later.pod.uid = "later";
+  const Verdict verdict = node->Ask(later);
+  EXPECT_EQ(verdict.outcome, Outcome::kUndecided);
+  EXPECT_TRUE(HasPart(verdict.refusal->message, "pod default/asked prefers certain CPUs"))
+      << verdict.refusal->message;
+}
+
+// The pod of that name is another one.
+TEST(TopologyNodes, OtherPodsThanTheFingerprintOfTheirUidsAreUndecided) {
+  Json object = ForeignObject();
+  SetFingerprint({"a"}, object);
+  const auto answer = [&](const std::string& uid) {
+    Json with = object;
+    with["attributes"].push_back(
+        {{"name", "alignd.io/podUIDsFingerprint"},
+         {"value", *noderesourcetopology::UidFingerprint({{"default", "a", "uid-a"}})}});
+    Json pod = BoundJson("a");
+    pod["metadata"]["uid"] = uid;
+    return ObjectAnswer(NodeFromObjects({with, NodeJsonOf("w1"), pod}),
+                        {{"cpu", "1"}, {"memory", "1Gi"}});
+  };
+  EXPECT_EQ(answer("uid-a"), "fits");
+  EXPECT_TRUE(HasPart(answer("uid-b"), "the fingerprint of the object is not that of the pods"))
+      << answer("uid-b");
 }
 
 // Of NUMA nodes with as many free CPUs, the strategy chooses by the free CPUs of their sockets,
