@@ -11,17 +11,6 @@ namespace {
 
 std::string KeyOf(const PodEvent& event) { return event.pod_namespace + "/" + event.ObjectName(); }
 
-bool Has(const ApiAnswer& answer, const char* text) {
-  return answer.body.find(text) != std::string::npos;
-}
-
-// The credential is not known, or its user may write no Events at all. Other refusals with 403 are
-// of one namespace: a quota, a policy, or its deletion.
-bool IsAboutTheCredential(const ApiAnswer& answer) {
-  return answer.status == 401 || (answer.status == 403 && (Has(answer, "cannot create resource") ||
-                                                           Has(answer, "cannot patch resource")));
-}
-
 Error WrongCredential(const ApiAnswer& answer) {
   return {ErrorCode::kInvalidArgument,
           std::string("the API server does not ") +

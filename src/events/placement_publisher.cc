@@ -31,12 +31,15 @@ std::string BodyOf(const PodPlacement& placement) {
 }
 
 // There is no such pod, or the one of that name has another UID: it is a later pod, or the mirror
-// pod of a static pod. A change of the UID is a conflict (409), or invalid (422) with the name of
-// the field.
-// Source: kubernetes pkg/controller/controller_ref_manager.go, ReleasePod.
+// pod of a static pod. A change of the UID is a conflict (409) that names it, or invalid (422) with
+// the name of the field.
+// Source: kubernetes pkg/controller/controller_ref_manager.go, ReleasePod;
+// staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go, Update.
 bool IsAbsent(const ApiAnswer& answer) {
-  return answer.status == 404 || answer.status == 409 ||
-         (answer.status == 422 && answer.body.find("metadata.uid") != std::string::npos);
+  return answer.status == 404 ||
+         (answer.status == 409 &&
+          (Has(answer, "UID in precondition") || Has(answer, "uid mismatch"))) ||
+         (answer.status == 422 && Has(answer, "metadata.uid"));
 }
 
 }  // namespace
@@ -101,17 +104,30 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Round(Clock::time
     call_ = *std::move(call);
     connected_ = now;
   }
+  // Those after the last one that ended a round go first: it may fail each time.
+  std::vector<const PodPlacement*> due;
   for (const auto& [uid, placement] : wanted_) {
-    if (IsWritten(uid, placement)) continue;
-    annotated_.insert(uid);  // also if the call fails: it may have been written all the same
-    if (std::optional<Failure> failure = Write(*call_, placement)) {
-      call_.reset();  // a token may have expired: the file has the next one
-      return failure;
-    }
-    written_[uid] = placement.value();
-    if (placement.value().empty()) annotated_.erase(uid);
+    if (!IsWritten(uid, placement)) due.push_back(&placement);
   }
-  return std::nullopt;
+  const auto next = std::ranges::find_if(
+      due, [this](const PodPlacement* placement) { return placement->uid() > last_failed_; });
+  std::rotate(due.begin(), next, due.end());
+  std::optional<Failure> first;
+  int failures = 0;
+  for (const PodPlacement* const placement : due) {
+    const std::string& uid = placement->uid();
+    annotated_.insert(uid);  // also if the call fails: it may have been written all the same
+    if (std::optional<Failure> failure = Write(*call_, *placement)) {
+      if (!first) first = std::move(failure);
+      last_failed_ = uid;
+      if (first->is_of_one_pod && ++failures < kMaxFailures) continue;
+      break;
+    }
+    written_[uid] = placement->value();
+    if (placement->value().empty()) annotated_.erase(uid);
+  }
+  if (first) call_.reset();  // a token may have expired: the file has the next one
+  return first;
 }
 
 std::optional<PlacementPublisher::Failure> PlacementPublisher::Write(
@@ -127,7 +143,7 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Write(
     ++counts_.absent;
     return std::nullopt;
   }
-  if (status == 401 || status == 403) {
+  if (IsAboutTheCredential(*answer)) {
     return Failure{.error = {ErrorCode::kInvalidArgument,
                              std::string("the API server does not ") +
                                  (status == 401 ? "accept the credential: " : "permit the call: ") +
@@ -137,9 +153,11 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Write(
                                  : "use the kubelet's credential, or give its user the verb patch "
                                    "for pods/status (RBAC)"}};
   }
-  if (status == 429 || status >= 500) {
-    Failure failure{.error = {ErrorCode::kUnavailable, Shown(*answer),
-                              "Wait: alignd-events repeats the call."}};
+  // A conflict with another writer (409) is repeated as well.
+  if (status == 429 || status == 409 || status >= 500) {
+    Failure failure{
+        .error = {ErrorCode::kUnavailable, Shown(*answer), "Wait: alignd-events repeats the call."},
+        .is_of_one_pod = status != 429};
     if (answer->retry_after) {
       failure.pause =
           std::clamp<std::chrono::seconds>(*answer->retry_after, kFirstPause, kLongestRetryAfter);

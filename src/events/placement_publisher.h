@@ -64,9 +64,14 @@ class PlacementPublisher {
   const Counts& counts() const { return counts_; }
 
  private:
-  // Why a round has ended early.
+  // So many pods of a round can fail, each for itself: a webhook may fail for some. With more, the
+  // round ends.
+  static constexpr int kMaxFailures = 3;
+
+  // Why a round has not written all pods.
   struct Failure {
     Error error;
+    bool is_of_one_pod = false;                      // others may be written
     std::optional<std::chrono::seconds> pause = {};  // instead of the usual one
   };
   using Placements = std::map<std::string, control::v1::PodPlacement>;  // by UID
@@ -91,6 +96,7 @@ class PlacementPublisher {
   std::set<std::string> annotated_;
   std::optional<ApiCall> call_;
   Clock::time_point connected_{};
+  std::string last_failed_;  // the UID of a pod that could not be written
   Clock::time_point check_at_{};
   Clock::time_point not_before_{};
   std::chrono::seconds pause_ = kFirstPause;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -47,6 +48,7 @@ class PlacementPublisherTest : public ::testing::Test {
       if (next.status == -1) return Error{ErrorCode::kUnavailable, "no connection"};
       if (next.status != 0) return next;
     }
+    if (is_failing_ && is_failing_(path)) return ApiAnswer{500, "failed calling webhook"};
     pods_[path] = Json::parse(body);
     return ApiAnswer{200, "{}"};
   }
@@ -57,6 +59,7 @@ class PlacementPublisherTest : public ::testing::Test {
   bool alignd_runs_ = true;
   std::map<std::string, Json> pods_;  // by path: what was written
   std::deque<ApiAnswer> answers_;     // the next ones; status 0: as usual, -1: no answer
+  std::function<bool(const std::string& path)> is_failing_;
   Calls calls_;
   int connections_ = 0;
   std::vector<milliseconds> waits_;
@@ -174,9 +177,10 @@ TEST_F(PlacementPublisherTest, APodThatHasGoneIsNoFailure) {
   const std::string immutable =
       R"({"kind":"Status","reason":"Invalid","details":{"causes":[{"reason":"FieldValueInvalid",)"
       R"("message":"Invalid value: \"u3\": field is immutable","field":"metadata.uid"}]},"code":422})";
-  answers_ = {{.status = 409, .body = "Conflict"},
-              {.status = 404, .body = "not found"},
-              {.status = 422, .body = immutable}};
+  answers_ = {
+      {.status = 409, .body = "Precondition failed: UID in precondition: u1, UID in object"},
+      {.status = 404, .body = "not found"},
+      {.status = 422, .body = immutable}};
   Step();
   Step();
   EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther, "/api/v1/namespaces/ns/pods/static/status"}));
@@ -195,10 +199,49 @@ TEST_F(PlacementPublisherTest, ARefusalOfOnePodDoesNotStopTheOthers) {
   EXPECT_EQ(publisher_.counts().written, 1U);
 }
 
+// By a policy of its namespace.
+TEST_F(PlacementPublisherTest, APodThatMayNotBeChangedDoesNotStopTheOthers) {
+  Set("u1", "one");
+  Set("u2", "two", "other");
+  answers_ = {{.status = 403, .body = "admission webhook denied the request"}};
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther}));
+  EXPECT_EQ(publisher_.counts().refused, 1U);
+  EXPECT_EQ(publisher_.counts().failures, 0U);
+}
+
+TEST_F(PlacementPublisherTest, RepeatsAWriteThatConflicts) {
+  Set("u1", "one");
+  answers_ = {{.status = 409, .body = "the object has been modified"}};
+  Pass(seconds(5));
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kWeb}));
+  EXPECT_EQ(publisher_.counts().absent, 0U);
+  EXPECT_EQ(publisher_.counts().written, 1U);
+}
+
+// Each time those with the lowest UIDs.
+TEST_F(PlacementPublisherTest, PodsThatFailDoNotKeepOthersWaiting) {
+  constexpr int kFailing = 8;
+  for (int i = 0; i < kFailing; ++i) {
+    Set("u" + std::to_string(i), "one", "failing-" + std::to_string(i));
+  }
+  Set("u9", "two", "other");
+  is_failing_ = [](const std::string& path) { return path.find("failing") != std::string::npos; };
+  Pass(seconds(20));
+  EXPECT_TRUE(pods_.contains(kOther));
+  EXPECT_EQ(publisher_.counts().written, 1U);
+  is_failing_ = nullptr;
+  Pass(seconds(60));
+  EXPECT_EQ(publisher_.counts().written, kFailing + 1U);
+}
+
 TEST_F(PlacementPublisherTest, PausesAfterFailuresAndGoesOn) {
   Set("u1", "one");
   for (const ApiAnswer& trouble :
-       std::vector<ApiAnswer>{{.status = -1}, {.status = 403}, {.status = 401}, {.status = 500}}) {
+       std::vector<ApiAnswer>{{.status = -1},
+                              {.status = 403, .body = "cannot patch resource \"pods/status\""},
+                              {.status = 401},
+                              {.status = 500}}) {
     answers_.push_back(trouble);
   }
   Pass(seconds(60));
