@@ -71,9 +71,13 @@ Result<Pem> ReadPem(const json& object, const std::string& key, const std::strin
 
 // "https://host:port/prefix" into the credential.
 Result<Done> SetServer(std::string_view server, ApiCredential& credential) {
-  const Error wrong = Invalid(
-      "the server \"" + std::string(server) + "\" of the cluster is not https://HOST[:PORT][/PATH]",
-      "correct the kubeconfig: a credential is sent over TLS only");
+  // Not with a name and password, which a log must not have.
+  const size_t at = server.rfind('@');
+  const std::string_view shown = at == std::string_view::npos ? server : server.substr(at + 1);
+  const Error wrong =
+      Invalid("the server \"" + std::string(at == std::string_view::npos ? "" : "...@") +
+                  std::string(shown) + "\" of the cluster is not https://HOST[:PORT][/PATH]",
+              "correct the kubeconfig: a credential is sent over TLS only");
   constexpr std::string_view kScheme = "https://";
   if (!server.starts_with(kScheme)) return wrong;
   server.remove_prefix(kScheme.size());

@@ -330,19 +330,22 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
 Result<std::vector<std::pair<std::string, int64_t>>> Extender::Prioritize(
     const PlannedPod& pod, const std::vector<std::string>& names) {
   std::vector<std::pair<std::string, int64_t>> scores;
-  const bool is_concerned = Concerns(pod);
+  if (!Concerns(pod)) {
+    for (const std::string& name : names) scores.emplace_back(name, 0);
+    return scores;
+  }
   const MutexLock lock(mutex_);
   if (problem_) return *problem_;
-  Shape* const shape = is_concerned ? &ShapeOf(pod) : nullptr;
+  Shape& shape = ShapeOf(pod);
   if (const auto kept = kept_.find(pod.pod.uid); kept != kept_.end()) {
     KeepOnly(kept->second, pod.pod.uid, names);
   }
   for (const std::string& name : names) {
     const auto seat = seats_.find(name);
     int64_t score = 0;
-    if (is_concerned && seat != seats_.end() && seat->second.base != nullptr) {
+    if (seat != seats_.end() && seat->second.base != nullptr) {
       // Of the node as it was read: the pod itself is among those that are kept.
-      score = ScoreOf(*shape, seat->second.base) / kMaxExtenderPriority;
+      score = ScoreOf(shape, seat->second.base) / kMaxExtenderPriority;
     }
     scores.emplace_back(name, score);
   }

@@ -266,7 +266,8 @@ class HttpExtender final : public ExtenderServer {
     Result<Extender::Filtered> filtered =
         extender_.Filter(request->pod, request->names, ServerClock::now());
     const bool is_refused = filtered.ok() && filtered->nodes.empty() && !request->names.empty();
-    if (is_refused && settle_.count() > 0) {
+    // A pod that can be nowhere is refused at once.
+    if (is_refused && request->pod.faults.empty() && settle_.count() > 0) {
       std::this_thread::sleep_for(settle_);
       filtered = extender_.Filter(request->pod, request->names, ServerClock::now());
     }

@@ -123,8 +123,12 @@ class NodeFeed::State {
       for (fs::directory_iterator entry(path, code), end; !code && entry != end;
            entry.increment(code)) {
         if (!entry->is_directory(ignored)) continue;
-        const Result<bool> below = Watch(watch, entry->path());
-        if (!below.ok()) return below;
+        // A state directory has the files of the CPU and memory managers, and below it that of the
+        // device manager.
+        for (const fs::path& read : {entry->path(), entry->path() / "device-plugins"}) {
+          const Result<bool> below = Watch(watch, read);
+          if (!below.ok()) return below;
+        }
       }
     }
     if (sources_.config.empty()) return all;

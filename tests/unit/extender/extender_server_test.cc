@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/machine/node_json.h"
 #include "core/machine_builder.h"
 #include "edge/fake_tree.h"
@@ -336,6 +337,26 @@ TEST(ExtenderServer, SaysWhyItCannotServe) {
       ExtenderServer::Start({.ip = "127.0.0.1", .port = (*first)->port()}, {}, extender);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().remedy.find("end the program that has it"), std::string::npos);
+}
+
+// As in alignd's state directory.
+TEST(NodeFeed, ReadsAChangedCheckpointOfTheDeviceManager) {
+  const FakeTree tree;
+  const auto write = [&](const std::string& checkpoint) {
+    tree.Write({"nodes/w1/device-plugins/kubelet_internal_checkpoint", checkpoint});
+  };
+  const std::string good = checkpoint::FormatDeviceCheckpoint({});
+  tree.Write({"nodes/w1/node.json", MachineToNodeJson(MakeMachine("numa:2 core:4"))});
+  write(good);
+  std::atomic<bool> is_read = false;
+  const NodeFeed feed(
+      {.nodes = {(tree.root() / "nodes").string()}, .config = {}, .devices = {}},
+      [&](const auto& nodes, auto /*as_of*/) { is_read = nodes.ok(); }, 10ms);
+  ASSERT_TRUE(testing::WaitUntil([&] { return is_read.load(); }));
+  write("{");
+  EXPECT_TRUE(testing::WaitUntil([&] { return !is_read; }, std::chrono::seconds(3)));
+  write(good);
+  EXPECT_TRUE(testing::WaitUntil([&] { return is_read.load(); }, std::chrono::seconds(3)));
 }
 
 // libhwloc compares each attribute of lstopo's XML with all before it.
