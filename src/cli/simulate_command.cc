@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <iterator>
@@ -67,6 +68,14 @@ Result<int> SimulatePods(const SimulateOptions& options, std::ostream& out) {
   if (options.plan.files.empty()) {
     return Error{ErrorCode::kInvalidArgument, "no manifests are named",
                  "name files or directories, or - for standard input"};
+  }
+  int streams = 0;
+  for (const auto* const files : {&options.plan.files, &options.plan.running, &options.plan.nodes})
+    streams += static_cast<int>(std::ranges::count(*files, "-"));
+  if (streams > 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "standard input (-) is named " + std::to_string(streams) + " times",
+                 "name files for the others"};
   }
   Result<placement::Manifests> manifests = ReadManifests(options.plan.files);
   if (!manifests.ok()) return manifests.error();

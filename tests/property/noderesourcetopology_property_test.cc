@@ -1,5 +1,5 @@
-// After any admissions and releases, the topology object says what the assignments say: what is
-// available is what is allocatable, without what containers are assigned.
+// After any admissions, releases and restarts, the topology object says what the assignments say:
+// what is available is what is allocatable, without what containers are assigned.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/noderesourcetopology/object.h"
 #include "alignd/noderesourcetopology/zones.h"
@@ -122,6 +125,32 @@ void ExpectKoordinatorsView(const CrowdedNode& crowded) {
   }
 }
 
+// As a restart of alignd reads it from the state files. What they do not have, alignd learns anew:
+// devices from their plugins, offline CPUs from the machine.
+NodeState AfterRestart(const admission::Node& node, const NodeState& state) {
+  NodeState after = NodeState::Initial(node);
+  const checkpoint::StateForm form = checkpoint::FormOf(node.config);
+  if (node.cpu) {
+    const auto cpu =
+        checkpoint::ParseCpuCheckpoint(checkpoint::FormatCpuCheckpoint("static", state.cpu, form));
+    EXPECT_TRUE(cpu.ok()) << cpu.error().Text();
+    after.cpu = cpu->state;
+    cpumanager::SetOffline(state.cpu.offline, after.cpu);
+  }
+  if (node.memory) {
+    const auto memory = checkpoint::ParseMemoryCheckpoint(
+        checkpoint::FormatMemoryCheckpoint("Static", state.memory, form));
+    EXPECT_TRUE(memory.ok()) << memory.error().Text();
+    after.memory = memory->state;
+  }
+  const auto devices =
+      checkpoint::ParseDeviceCheckpoint(checkpoint::FormatDeviceCheckpoint(state.devices));
+  EXPECT_TRUE(devices.ok()) << devices.error().Text();
+  after.devices = state.devices;
+  after.devices.allocations = devices->allocations;
+  return after;
+}
+
 TEST(NrtProperty, AvailableIsAllocatableWithoutWhatIsAssigned) {
   Random random;
   const int runs = Iterations(150);
@@ -133,6 +162,12 @@ TEST(NrtProperty, AvailableIsAllocatableWithoutWhatIsAssigned) {
       if (crowded.node.cpu && random.OnceIn(3)) {
         const CpuSet& all = crowded.node.machine.cpus();
         cpumanager::SetOffline(all - random.SomeOf(all), crowded.state.cpu);
+      }
+      if (random.OnceIn(4)) {
+        NodeState after = AfterRestart(crowded.node, crowded.state);
+        ASSERT_EQ(ObjectJson("n", crowded.node, after, std::nullopt),
+                  ObjectJson("n", crowded.node, crowded.state, std::nullopt));
+        crowded.state = std::move(after);
       }
       const std::vector<Zone> zones = Zones(crowded.node, crowded.state);
       ExpectCpusAndDevices(crowded, zones);

@@ -148,9 +148,10 @@ NodeObject NodeObjectOf(const PlannedNode& node) {
 // The node as its objects show it now. They do not have the pods that are starting.
 PlannedNode FromObjects(const admission::Node& node, const admission::NodeState& state,
                         const NodeObject& as_node, const std::vector<BoundPod>& bound) {
-  std::vector<noderesourcetopology::PodName> names;
+  std::vector<noderesourcetopology::PodIdentity> names;
   for (const BoundPod& pod : bound) {
-    if (!pod.is_starting) names.emplace_back(pod.pod.pod.name_space, pod.pod.pod.name);
+    if (!pod.is_starting)
+      names.push_back({pod.pod.pod.name_space, pod.pod.pod.name, pod.pod.pod.uid});
   }
   // Every second one is for Koordinator too: that makes no difference here.
   noderesourcetopology::Annotations koordinator;
@@ -178,7 +179,9 @@ bool AsksForCpuNumbers(const admission::Node& node, const Pod& pod) {
   const bool is_apart = asked.keeps_numa_apart &&
                         admission::MayChoose(node, pod, PodPolicy::kNumaTopologyPolicy) &&
                         admission::TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone;
-  return (chosen.required_bind && !is_by_option) || chosen.exclusive || is_decided || is_apart;
+  // Several containers can fit on other NUMA nodes only.
+  const bool prefers = chosen.exclusive && pod.containers.size() > 1;
+  return (chosen.required_bind && !is_by_option) || prefers || is_decided || is_apart;
 }
 
 bool SharesANode(const admission::Node& node, const Pod& pod) {

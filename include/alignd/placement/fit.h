@@ -133,6 +133,11 @@ Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vecto
 // One JSON object on one line; docs/fleet-planning.md describes it.
 std::string FitJson(const FitResult& result);
 
+// Why the pod does not fit: what was asked, what is free on each NUMA node, which pods have the
+// rest, and what would help, as far as the node is known. Empty: it fits.
+std::string ExplainedMessage(const PlannedNode& node, const PlannedPod& pod,
+                             const Verdict& verdict);
+
 // What becomes of one pod on one node, as one JSON object on one line: `outcome`, `stage`,
 // `reason`, `message`, `cause`, `not_considered`, and by container the `assignments`.
 std::string VerdictJson(const PlannedNode& node, const PlannedPod& pod, const Verdict& verdict);

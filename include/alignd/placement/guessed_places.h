@@ -92,7 +92,8 @@ class GuessedPlaces {
   // What the pod is assigned as a whole, for its containers to have parts of.
   static NumaAmounts WholeOf(const admission::Node& node, const Pod& pod);
   std::vector<NumaAmounts> PartsOf(const admission::Node& node, const Pod& pod) const;
-  std::vector<Item> ItemsWith(const std::vector<NumaAmounts>& parts) const;
+  // Those that have some of it.
+  std::vector<const Item*> ItemsWith(const std::vector<NumaAmounts>& parts) const;
   // For WhyOpen, on several NUMA nodes, of a pod that needs `parts`.
   bool IsOpen(const admission::Node& node, const Pod& pod, const std::vector<NumaAmounts>& parts,
               const admission::Admission& decided) const;

@@ -61,6 +61,7 @@ struct PlannedPod {
   // Of its RuntimeClass, or the name of that if it is not known; empty: that of the runtime.
   std::string runtime_handler;
   std::string os;  // of its containers, such as "windows"; empty: that of the node
+  std::optional<std::string> os_label = {};  // its label kubernetes.io/os
   std::map<std::string, std::string> node_selector;
   std::vector<Toleration> tolerations;
   // What an annotation states about its resources and its spec does not. A node that does not ask

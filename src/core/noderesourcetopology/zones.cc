@@ -9,16 +9,23 @@
 namespace alignd::noderesourcetopology {
 namespace {
 
-Amount Cpus(const admission::Node& node, const admission::NodeState& state, int position) {
-  const CpuSet& cpus = node.machine.CpusInNuma(position);
+// CPUs of all zones.
+struct CpuSets {
+  CpuSet unusable;  // reserved, or offline: allocated to no further container
+  CpuSet taken;     // usable, and not free
+};
+
+CpuSets CpuSetsOf(const admission::Node& node, const admission::NodeState& state) {
+  if (!node.cpu) return {state.cpu.offline, {}};
+  const CpuSet free =
+      state.cpu.default_set - cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
+  return {state.cpu.offline | node.cpu->reserved, node.machine.cpus() - free};
+}
+
+Amount CpusOf(const CpuSet& zone, const CpuSets& sets) {
   const auto count = [](const CpuSet& set) { return static_cast<uint64_t>(set.Count()); };
-  // Those that are offline are allocated to no further container.
-  const CpuSet online = cpus - state.cpu.offline;
-  if (!node.cpu) return {count(cpus), count(online), count(online)};
-  const CpuSet allocatable = online - node.cpu->reserved;
-  const CpuSet held_back = cpumanager::HeldBack(node.machine, *node.cpu, state.cpu);
-  return {count(cpus), count(allocatable),
-          count((allocatable & state.cpu.default_set) - held_back)};
+  const CpuSet usable = zone - sets.unusable;
+  return {count(zone), count(usable), count(usable - sets.taken)};
 }
 
 // Of a node whose memory is not managed.
@@ -43,9 +50,12 @@ void AddDevicesTo(const admission::Node& node, const admission::NodeState& state
                   std::vector<Zone>& zones) {
   for (const auto& [name, resource] : state.devices.resources) {
     const std::set<std::string> allocated = state.devices.AllocatedIds(name);
+    std::vector<Amount*> amounts(zones.size());
     for (const auto& [id, device] : resource.devices) {
       for (const int position : node.machine.MaskOfIds(device.numa)) {
-        Amount& amount = zones[static_cast<size_t>(position)].resources[name];
+        Amount*& of_zone = amounts[static_cast<size_t>(position)];
+        if (of_zone == nullptr) of_zone = &zones[static_cast<size_t>(position)].resources[name];
+        Amount& amount = *of_zone;
         ++amount.capacity;
         // Without its plugin, a device is allocated to no further container.
         if (!device.healthy || !resource.registered) continue;
@@ -66,12 +76,13 @@ void Add(const Amount& part, Amount& sum) {
 
 std::vector<Zone> Zones(const admission::Node& node, const admission::NodeState& state) {
   const Machine& machine = node.machine;
+  const CpuSets cpus = CpuSetsOf(node, state);
   std::vector<Zone> zones;
   for (int position = 0; position < machine.numa_count(); ++position) {
     const NumaNode& numa = machine.numa()[static_cast<size_t>(position)];
     Zone& zone = zones.emplace_back();
     zone.numa_id = numa.id;
-    zone.resources["cpu"] = Cpus(node, state, position);
+    zone.resources["cpu"] = CpusOf(machine.CpusInNuma(position), cpus);
     if (!node.memory) {
       AddUnmanagedMemory(numa, zone.resources);
     } else if (const auto memory = state.memory.machine.find(numa.id);

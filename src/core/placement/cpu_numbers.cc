@@ -10,7 +10,11 @@ bool NeedsCpuNumbers(const admission::Node& node, const Pod& pod) {
   const bool is_by_option =
       chosen.required_bind == CpuBindPolicy::kFullPcpus && node.cpu->options.full_pcpus_only;
   const bool is_bound = chosen.required_bind && !is_by_option;
-  return is_bound || chosen.exclusive || admission::IsDecided(node, pod);
+  return is_bound || admission::IsDecided(node, pod);
+}
+
+bool PrefersCpuNumbers(const admission::Node& node, const Pod& pod) {
+  return node.cpu && admission::ChosenPolicies(node, pod).exclusive;
 }
 
 }  // namespace alignd::placement

@@ -38,23 +38,11 @@ bool IsReplicaOf(const PlannedPod& first, const PlannedPod& pod) {
   return !base.empty() && base == GeneratedBase(pod.pod.name);
 }
 
-std::string MessageOf(const Fleet& fleet, size_t node, const PlannedPod& pod) {
-  const Verdict verdict = fleet.Ask(node, pod);
-  if (!verdict.refusal) return "";
-  const bool is_kubelet = verdict.admission && verdict.admission->refusal;
-  const PlannedNode& planned = fleet.StateOf(node);
-  // An explanation would name CPUs and devices, which the object does not have.
-  if (!is_kubelet || planned.is_of_object()) return verdict.refusal->message;
-  // The class is known for all containers at once.
-  Pod explained = pod.pod;
-  explained.stated_qos = QosOf(explained);
-  return admission::Explain(planned.node(), planned.state(), explained, *verdict.refusal).message;
-}
-
 std::vector<RefusingNodes> RefusalsOf(Fleet& fleet, const PlannedPod& pod) {
   std::vector<RefusingNodes> all;
   for (AnswerGroup& group : fleet.OtherNodes(pod)) {
-    std::string example = MessageOf(fleet, group.nodes.front(), pod);
+    const size_t first = group.nodes.front();
+    std::string example = ExplainedMessage(fleet.StateOf(first), pod, fleet.Ask(first, pod));
     all.push_back({std::move(group), std::move(example)});
   }
   return all;
@@ -186,6 +174,18 @@ void Count(FitReport& report) {
 }
 
 }  // namespace
+
+std::string ExplainedMessage(const PlannedNode& node, const PlannedPod& pod,
+                             const Verdict& verdict) {
+  if (!verdict.refusal) return "";
+  const bool is_kubelet = verdict.admission && verdict.admission->refusal;
+  // An explanation would name CPUs and devices, which the object does not have.
+  if (!is_kubelet || node.is_of_object()) return verdict.refusal->message;
+  // The class is known for all containers at once.
+  Pod explained = pod.pod;
+  explained.stated_qos = QosOf(explained);
+  return admission::Explain(node.node(), node.state(), explained, *verdict.refusal).message;
+}
 
 Placements PlacementsOf(const PlannedNode& node, const Verdict& verdict) {
   Placements placements;

@@ -151,7 +151,7 @@ std::string VerdictJson(const PlannedNode& node, const PlannedPod& pod, const Ve
                {"outcome", ToString(verdict.outcome)},
                {"stage", fits ? "" : ToString(verdict.stage)},
                {"reason", refusal.reason},
-               {"message", refusal.message},
+               {"message", ExplainedMessage(node, pod, verdict)},
                {"cause", verdict.cause},
                {"faults", pod.faults},
                {"not_considered", node.NotConsidered(pod)}};

@@ -93,24 +93,24 @@ std::vector<NumaAmounts> GuessedPlaces::PartsOf(const Node& node, const Pod& pod
   return parts;
 }
 
-std::vector<GuessedPlaces::Item> GuessedPlaces::ItemsWith(
+std::vector<const GuessedPlaces::Item*> GuessedPlaces::ItemsWith(
     const std::vector<NumaAmounts>& parts) const {
   const NumaAmounts wanted = SumOf(parts);
-  std::vector<Item> items;
+  std::vector<const Item*> items;
   for (const Item& item : items_) {
     const bool matters = std::ranges::any_of(
         item.amounts, [&wanted](const auto& one) { return wanted.contains(one.first); });
-    if (matters) items.push_back(item);
+    if (matters) items.push_back(&item);
   }
   return items;
 }
 
 bool GuessedPlaces::IsFreeInAnyCase(const std::vector<NumaAmounts>& parts) const {
-  const std::vector<Item> items = ItemsWith(parts);
+  const std::vector<const Item*> items = ItemsWith(parts);
   if (!std::ranges::all_of(items, &Item::is_bounded)) return false;
   NumaAmounts needed = SumOf(parts);
-  for (const Item& item : items) {
-    for (const auto& [resource, amount] : item.amounts) {
+  for (const Item* const item : items) {
+    for (const auto& [resource, amount] : item->amounts) {
       if (needed.contains(resource)) needed[resource] = SaturatingSum(needed[resource], amount);
     }
   }
@@ -128,7 +128,7 @@ bool GuessedPlaces::IsDecidedBySums(const Node& node, const Pod& pod,
     return false;
   }
   if (HasMemory(parts) || has_part_of_core_) return false;
-  const std::vector<Item> items = ItemsWith(parts);
+  const std::vector<const Item*> items = ItemsWith(parts);
   const bool reuses = ReusesOfInit(node, pod);
   if (!reuses && std::ranges::none_of(items, &Item::is_unclear)) return true;
   return IsFreeInAnyCase(parts);  // even if nothing is reused
@@ -141,11 +141,11 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
   const bool keeps_on_one = KeepsOnOneNode(node, policy);
   if (ReusesOfInit(node, pod)) return true;
   // Not even sums are known, unless they are at most so much.
-  const auto is_unknown = [](const Item& item) { return item.is_unclear && !item.is_at_most; };
-  if (!std::ranges::none_of(ItemsWith(parts), is_unknown)) return true;
-  const bool has_at_most = !std::ranges::none_of(ItemsWith(parts), &Item::is_at_most);
-  const bool has_only_at_most =
-      has_at_most && std::ranges::all_of(ItemsWith(parts), &Item::is_at_most);
+  const auto is_unknown = [](const Item* item) { return item->is_unclear && !item->is_at_most; };
+  const std::vector<const Item*> all = ItemsWith(parts);
+  if (!std::ranges::none_of(all, is_unknown)) return true;
+  const bool has_at_most = !std::ranges::none_of(all, &Item::is_at_most);
+  const bool has_only_at_most = has_at_most && std::ranges::all_of(all, &Item::is_at_most);
   // It is refused although the state has nothing of these. Several parts could be placed otherwise
   // with less free, and fit then.
   if (has_only_at_most && !decided.admitted() && (parts.size() == 1 || HasOneHint(policy)) &&
@@ -161,9 +161,9 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
     for (const auto& [resource, of_numa] : free_) {
       free[resource] = std::accumulate(of_numa.begin(), of_numa.end(), int64_t{0});
     }
-    for (const Item& item : ItemsWith(parts)) {
-      if (item.is_unclear) return true;
-      for (const auto& [resource, amount] : item.amounts) {
+    for (const Item* const item : ItemsWith(parts)) {
+      if (item->is_unclear) return true;
+      for (const auto& [resource, amount] : item->amounts) {
         free[resource] = std::max<int64_t>(free[resource] - amount, 0);
       }
     }
@@ -178,7 +178,7 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
     });
     if (parts[0].empty()) return false;
   }
-  const std::vector<Item> items = ItemsWith(parts);
+  const std::vector<const Item*> items = ItemsWith(parts);
   if (items.empty()) return false;
   const bool is_known =
       !(has_groups_ && HasMemory(parts)) && !has_part_of_core_ && !HasOtherRules(node) &&
@@ -200,16 +200,16 @@ bool GuessedPlaces::DependsOn(const Node& node, const Pod& pod, std::vector<Numa
     for (const std::string& resource : resources) row.push_back(free_.at(resource)[numa]);
   }
   question.split = AmountRow(resources.size());
-  for (const Item& item : items) {
+  for (const Item* const item : items) {
     // The pod is refused although the state has nothing of it.
-    if (item.is_at_most && !fits) continue;
-    AmountRow row = RowOf(item.amounts, resources);
-    if (!item.is_split) {
+    if (item->is_at_most && !fits) continue;
+    AmountRow row = RowOf(item->amounts, resources);
+    if (!item->is_split) {
       question.items.push_back(std::move(row));
       continue;
     }
     // Memory of several NUMA nodes keeps others from these nodes.
-    if (HasMemory({item.amounts}) && HasMemory(parts)) return true;
+    if (HasMemory({item->amounts}) && HasMemory(parts)) return true;
     for (size_t i = 0; i < row.size(); ++i)
       question.split[i] = SaturatingSum(question.split[i], row[i]);
   }
@@ -221,16 +221,17 @@ std::string GuessedPlaces::WhyOpen(const Node& node, const Pod& pod,
                                    const admission::Admission& decided) const {
   if (items_.empty()) return {};
   const std::vector<NumaAmounts> parts = PartsOf(node, pod);
-  const std::vector<Item> items = ItemsWith(parts);
+  const std::vector<const Item*> items = ItemsWith(parts);
   const bool has_unclear = !std::ranges::none_of(items, &Item::is_unclear);
   const bool reuses = ReusesOfInit(node, pod);
   // Also if it is refused: the CPUs that it must have are free elsewhere.
-  if ((node.cpu && NeedsCpuNumbers(node, pod)) || admission::IsKeptApart(node, pod)) {
+  if ((node.cpu && NeedsCpuNumbers(node, pod)) || PrefersCpuNumbers(node, pod) ||
+      admission::IsKeptApart(node, pod)) {
     return "which CPUs they are";
   }
   if (node.machine.numa_count() < 2) {
     const bool is_at_most = std::ranges::all_of(
-        items, [](const Item& item) { return !item.is_unclear || item.is_at_most; });
+        items, [](const Item* item) { return !item->is_unclear || item->is_at_most; });
     const bool is_known = is_at_most && !reuses && !has_part_of_core_ &&
                           (!decided.admitted() || IsFreeInAnyCase(parts));
     if (has_unclear && !is_known) return "how much they are";
@@ -251,7 +252,7 @@ bool GuessedPlaces::IsOpen(const Node& node, const Pod& pod, const std::vector<N
     return admission::AsksForOneNode(node, pod, one);
   });
   if (asks) return true;
-  const std::vector<Item> items = ItemsWith(parts);
+  const std::vector<const Item*> items = ItemsWith(parts);
   if (items.empty()) return false;
   // Other refusals follow from sums, or were there before a manager was asked.
   const auto& at = decided.refused_at;

@@ -4,6 +4,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/node_shares.h"
 #include "alignd/placement/guessed_places.h"
 #include "core/memorymanager/memory_request.h"
@@ -161,7 +162,15 @@ void GuessedPlaces::AddAtMost(const Node& node, const Pod& pod, const NodeState&
   Start(node, pod, state);
   const std::set<std::string> missing = MissingOf(node, pod, state);
   if (missing.empty()) return;
-  NumaAmounts most = SumOf(PartsOf(node, pod));
+  const NumaAmounts whole = WholeOf(node, pod);
+  NumaAmounts most = whole;
+  for (const Container& container : pod.containers) {
+    for (const auto& [resource, amount] : PartOf(node, pod, container)) {
+      if (whole.contains(resource)) continue;
+      const int64_t held = HeldAmount(state, {pod.uid, container.name}, resource);
+      most[resource] = SaturatingSum(most[resource], std::max<int64_t>(amount - held, 0));
+    }
+  }
   Item item;
   item.is_split = item.is_unclear = true;
   for (const std::string& resource : missing) item.amounts[resource] = most[resource];

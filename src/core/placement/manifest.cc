@@ -83,15 +83,14 @@ std::optional<View> SpecWithTemplate(const View& object, const std::string& kind
   return below;
 }
 
-// What the controller of DaemonSets lets its pods tolerate.
+// What the controller of DaemonSets lets its pods tolerate, beyond what all pods do for a while:
+// that the node is not ready or reachable.
 // Source: kubernetes pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
 void AddDaemonTolerations(const View& pod_template, PlannedPod& pod) {
   const auto add = [&pod](const char* key, const char* effect) {
     pod.tolerations.push_back(
         {std::string("node.kubernetes.io/") + key, "Exists", /*value=*/"", effect});
   };
-  add("not-ready", "NoExecute");
-  add("unreachable", "NoExecute");
   for (const char* key : {"disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"}) {
     add(key, "NoSchedule");
   }
@@ -306,7 +305,8 @@ class DocumentReader {
     // The API server has resolved the RuntimeClass of a pod that it has, not that of a template.
     workload.uid = NameOf(object, "uid");
     workload.controller = ControllerOf(object);
-    workload.is_resolved = kind.name == "Pod" && !workload.uid.empty();
+    workload.is_resolved = is_accepted_pod || (kind.name == "Pod" && !workload.uid.empty() &&
+                                               origin_ == ManifestOrigin::kApiServer);
     if (is_accepted_pod) TakeStatus(object.value(), workload.pod);
     manifests_.workloads.push_back(std::move(workload));
     return Done{};

@@ -87,7 +87,8 @@ class Follower {
         others_may_(PodPoliciesAnywhere(node.config).contains(PodPolicy::kNumaTopologyPolicy)),
         others_share_(MayShareNodes(node)),
         by_sockets_(IsPlacedBySockets(node, state, pod)),
-        by_isolation_(node.machine.numa_count() > 1 && admission::AsksForIsolation(node, pod)),
+        by_preference_(node.machine.numa_count() > 1 &&
+                       (admission::AsksForIsolation(node, pod) || PrefersCpuNumbers(node, pod))),
         blurred_(blurred) {}
 
   // Whether the container's decision depends on what is not known. With scope pod, all containers
@@ -135,11 +136,11 @@ class Follower {
     const NodeState later = WithoutInitContainers(node_, pod_, next);
     if (FreesCpus(node_.machine, next, later)) BlurAmount(kCpu);
     if (FreesMemory(next, later)) BlurAmount(kMemory);
-    if (!by_isolation_) return;
+    if (!by_preference_) return;
     // Whether the pod fits is as without. Its NUMA nodes are not.
     for (const std::string& resource : placed_) {
       BlurPlaces(resource, resource + ": pod " + pod_.name_space + "/" + pod_.name +
-                               " asks for isolated CPUs, or for others, and the object does not "
+                               " prefers certain CPUs by an annotation, and the object does not "
                                "say on which NUMA nodes these are" +
                                kAskAgain);
     }
@@ -211,10 +212,10 @@ class Follower {
   const NodeState& state_;
   const Pod& pod_;
   const bool aligns_;
-  const bool others_may_;    // by a policy of their own
-  const bool others_share_;  // CPUs of one NUMA node, whatever the policy
-  const bool by_sockets_;    // IsPlacedBySockets
-  const bool by_isolation_;  // of the CPUs of its NUMA nodes
+  const bool others_may_;     // by a policy of their own
+  const bool others_share_;   // CPUs of one NUMA node, whatever the policy
+  const bool by_sockets_;     // IsPlacedBySockets
+  const bool by_preference_;  // for some of the CPUs of its NUMA nodes
   BlurredResources blurred_;
   std::set<std::string> of_init_;  // resources that an init container was allocated
   int init_with_cpus_ = 0;         // the second one can reuse CPUs of the first one
@@ -341,7 +342,15 @@ ObjectDecision Interpret(const ObjectView& view, const Node& node, const NodeSta
     if (!why.empty()) return {std::move(why), blurred};
     follower.Allocated(container, decision);
   }
-  if (decided.admitted()) follower.Ended(decided.next);
+  if (decided.admitted()) {
+    follower.Ended(decided.next);
+  } else if (has_many && is_refused && PrefersCpuNumbers(node, pod)) {
+    return {
+        "with preferredCPUExclusivePolicy, containers can be on other NUMA nodes, and may fit "
+        "there; remove the preference, or give the output of alignctl topology -o json, made on "
+        "that node, with its state files",
+        blurred};
+  }
   return {{}, follower.blurred()};
 }
 

@@ -135,7 +135,13 @@ std::optional<Verdict> PlannedNode::BeforeKubelet(const PlannedPod& pod,
   if (input_->unusable.empty()) {
     if (std::optional<Verdict> refused = RefusedByScheduler(pod, counted)) return refused;
   }
-  // Source: kubernetes pkg/kubelet/lifecycle/predicate.go, rejectPodAdmissionBasedOnOSField.
+  // Source: kubernetes pkg/kubelet/lifecycle/predicate.go, rejectPodAdmissionBasedOnOSSelector and
+  // rejectPodAdmissionBasedOnOSField.
+  if (pod.os_label && pod.os_label != "linux") {
+    return Ended(Outcome::kRefused, Stage::kKubelet,
+                 {"PodOSSelectorNodeLabelDoesNotMatch",
+                  "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"});
+  }
   if (!pod.os.empty() && pod.os != "linux") {
     return Ended(
         Outcome::kRefused, Stage::kKubelet,

@@ -4,6 +4,7 @@
 
 #include "alignd/placement/planned_node.h"
 #include "alignd/pod/pod_requests.h"
+#include "alignd/pod/resource_name.h"
 #include "core/placement/annotation_conflict.h"
 #include "core/placement/faults.h"
 #include "core/placement/running_pod.h"
@@ -26,19 +27,29 @@ Result<Done> CheckRunning(const PlannedPod& pod, const std::string& name) {
   return Done{};
 }
 
-// Without the init containers that have ended, of a pod that runs: alignd's state files no longer
-// have what they were assigned, which may be that of another container now.
+// Without the CPUs and memory of the init containers that have ended, of a pod that runs: alignd
+// has released them, and they may be those of another container now. Devices stay with the pod:
+// `is_in_state`: the state has them.
 PlannedPod WithoutEnded(const admission::Node& node, const admission::NodeState& state,
-                        PlannedPod pod) {
+                        PlannedPod pod, bool is_in_state) {
   if (pod.is_pending) return pod;
   pod.pod.stated_qos = QosOf(pod.pod);  // of all its containers
-  std::erase_if(pod.pod.containers, [&](const Container& one) {
+  const auto has_ended = [&](const Container& one) {
     if (one.kind != ContainerKind::kInit) return false;
     const admission::Assignment known =
         admission::AssignmentOf(node, state, {pod.pod.uid, one.name});
-    // Its devices stay in the state.
     return known.exclusive.empty() && known.offline.empty() && known.memory_nodes.empty();
-  });
+  };
+  if (is_in_state) {
+    std::erase_if(pod.pod.containers, has_ended);
+    return pod;
+  }
+  for (Container& container : pod.pod.containers) {
+    if (!has_ended(container)) continue;
+    for (ResourceList* const list : {&container.resources.requests, &container.resources.limits}) {
+      std::erase_if(*list, [](const auto& one) { return !IsExtendedResource(one.first); });
+    }
+  }
   return pod;
 }
 
@@ -240,7 +251,7 @@ GuessedPlaces& PlannedNode::Guesses() {
 Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string& name,
                                        IfRefused if_refused) {
   PlannedPod known = AsItRuns(node(), state(), pod);
-  if (IsInState(known)) known = WithoutEnded(node(), state(), std::move(known));
+  known = WithoutEnded(node(), state(), std::move(known), IsInState(known));
   // One that has not started yet, and that the state files do not have, comes after all that they
   // have.
   const bool comes = pod.is_pending && has_shares_;
@@ -249,6 +260,20 @@ Result<Done> PlannedNode::PlaceRunning(const PlannedPod& pod, const std::string&
   }
   // State files do not have its NUMA node: none is chosen. What depends on it is undecided.
   if (!UnknownShares(known).empty()) known = WithoutShare(node(), std::move(known));
+  if (!pod.is_pending && IsInState(known)) {
+    // A node that knows it from CRI alone may have assigned its containers less, or nothing.
+    const GuessedPlaces& known_before = guessed_.empty() ? coming_ : guessed_;
+    GuessedPlaces places = known_before;
+    places.AddAtMost(node(), Managed(known), state());
+    if (known_before.empty() ? !places.empty() : places != known_before) {
+      guessed_ = std::move(places);
+      notes_.push_back(
+          name +
+          "the state files do not have all that it requests: pods whose answer depends "
+          "on it are undecided; give state files that are newer than the pod");
+      return Done{};
+    }
+  }
   const admission::NodeState before = state();
   const Verdict verdict = AskKubelet(known);
   if (verdict.outcome == Outcome::kFits) {

@@ -76,7 +76,6 @@ bool HasExtendedResourceClaim(const nlohmann::json& pod) {
   return claim != status->end() && claim->is_object() && !claim->empty();
 }
 
-// Reads the pod that `object` (a Pod or a pod template) states.
 // The UID on the node of the static pod that this is the mirror of. Empty: it is none. A kubelet
 // makes its Node the owner of a mirror; an author cannot give a pod the UID of another one by the
 // annotation alone.
@@ -94,6 +93,7 @@ std::string MirroredUid(const nlohmann::json& pod) {
   return is_of_node ? pod.at(kMirror).get<std::string>() : std::string();
 }
 
+// Reads the pod that `object` (a Pod or a pod template) states.
 class PodReader {
  public:
   PodReader(const View& object, Workload& workload, Faults& faults)
@@ -143,6 +143,14 @@ class PodReader {
     }
     ReadConstraints(spec);
     planned.node_name = StringIn(spec, "nodeName", faults_).value_or("");
+    if (!planned.node_name.empty()) {
+      if (!planned.gates.empty()) {
+        faults_.Forbidden(spec.path() + ".nodeName",
+                          "cannot be set until all schedulingGates have been cleared");
+      }
+      // No scheduler is asked, and a kubelet looks at taints with NoExecute only.
+      planned.tolerations.push_back({"", "Exists", "", "NoSchedule"});
+    }
     if (const auto os = ObjectIn(spec, "os", faults_)) {
       planned.os = StringIn(*os, "name", faults_).value_or("");
     }
@@ -171,6 +179,11 @@ class PodReader {
                                      StringIn(view, "operator", faults_).value_or(""),
                                      StringIn(view, "value", faults_).value_or(""),
                                      StringIn(view, "effect", faults_).value_or("")});
+    }
+    // Source: kubernetes plugin/pkg/admission/defaulttolerationseconds/admission.go.
+    for (const char* const key :
+         {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+      planned.tolerations.push_back({key, "Exists", "", "NoExecute"});
     }
   }
 
@@ -204,6 +217,10 @@ class PodReader {
     if (const std::string uid = MirroredUid(text); !uid.empty()) pod->uid = uid;
     // Names are given later.
     if (is_template) pod->uid = pod->name = "";
+    static const nlohmann::json::json_pointer kOsLabel("/metadata/labels/kubernetes.io~1os");
+    if (text.contains(kOsLabel) && text.at(kOsLabel).is_string()) {
+      workload_.pod.os_label = text.at(kOsLabel).get<std::string>();
+    }
     workload_.pod.pod = *std::move(pod);
   }
 

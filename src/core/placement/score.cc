@@ -6,6 +6,7 @@
 
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/base/saturating_sum.h"
 #include "alignd/pod/pod_requests.h"
 #include "core/placement/score_request.h"
 
@@ -126,9 +127,6 @@ int64_t OnNode(const admission::Node& node, const PlannedPod& asked, Use use) {
   return use(pod);
 }
 
-// At most what 64 bits can hold: a pod can request as much of two things together.
-int64_t Sum(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
-
 // Requested and allocatable.
 struct Share {
   int64_t requested = 0;
@@ -159,6 +157,13 @@ Share ShareOfNode(const PlannedNode& planned, std::string_view resource) {
           CountedIn(planned.allocatable().amounts, resource)};
 }
 
+// At most what 64 bits can hold: an object or a file can have any amount.
+int64_t InUnits(uint64_t amount, int64_t unit) {
+  uint64_t product = 0;
+  const bool is_larger = __builtin_mul_overflow(amount, static_cast<uint64_t>(unit), &product);
+  return is_larger ? INT64_MAX : static_cast<int64_t>(std::min<uint64_t>(product, INT64_MAX));
+}
+
 void AddShare(const std::vector<Zone>& zones, NumaMask nodes, const std::string& resource,
               int64_t unit, Share& share) {
   for (const int position : nodes) {
@@ -166,10 +171,9 @@ void AddShare(const std::vector<Zone>& zones, NumaMask nodes, const std::string&
     const auto found = resources.find(resource);
     if (found == resources.end()) continue;
     const Amount& amount = found->second;
-    share.allocatable += static_cast<int64_t>(amount.allocatable) * unit;
-    share.requested +=
-        static_cast<int64_t>(amount.allocatable - std::min(amount.available, amount.allocatable)) *
-        unit;
+    const uint64_t free = std::min(amount.available, amount.allocatable);
+    share.allocatable = SaturatingSum(share.allocatable, InUnits(amount.allocatable, unit));
+    share.requested = SaturatingSum(share.requested, InUnits(amount.allocatable - free, unit));
   }
 }
 
@@ -225,8 +229,9 @@ int64_t KoordinatorScore(bool most, const PlannedNode& planned, const PlannedPod
   if (by_numa && HasExclusiveCpus(fitting)) {
     cpu.requested = AllocatedMilliCpus(planned.state().cpu);
   }
-  cpu.requested = Sum(cpu.requested, CountedIn(requests, "cpu"));
-  memory.requested = Sum(memory.requested, CountedIn(requests, "memory"));
+  // A pod can request as much of two things together.
+  cpu.requested = SaturatingSum(cpu.requested, CountedIn(requests, "cpu"));
+  memory.requested = SaturatingSum(memory.requested, CountedIn(requests, "memory"));
   return ScoreOfShares(most, {cpu, memory});
 }
 

@@ -21,6 +21,7 @@
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/planned_node.h"
 #include "alignd/pod/annotated_resources.h"
+#include "alignd/pod/pod_policies.h"
 #include "cli/plan_input.h"
 #include "core/random_machine.h"
 #include "daemon_fixture.h"
@@ -44,6 +45,7 @@ enum class Knows { kStateFiles, kRunningPods };
 struct NodeKind {
   Json config;
   int cpus = 0;
+  bool has_threads = false;  // two CPUs of each core
   bool has_pods_api = false;
   bool follows_devices = true;  // annotatedExtendedResources
 };
@@ -51,6 +53,7 @@ struct NodeKind {
 NodeKind RandomNode(Random& random) {
   NodeKind kind;
   kind.cpus = random.OneOf<int>({8, 12, 16});
+  kind.has_threads = random.OnceIn(2);
   kind.has_pods_api = random.OnceIn(4);
   kind.follows_devices = !random.OnceIn(4);
   kind.config = {
@@ -69,6 +72,18 @@ NodeKind RandomNode(Random& random) {
     kind.config["reservedMemory"] = {{{"numaNode", 0}, {"limits", {{"memory", "100Mi"}}}}};
   }
   if (random.OnceIn(3)) kind.config["featureGates"] = {{"PodLevelResourceManagers", true}};
+  if (random.OnceIn(3)) {
+    const auto option = random.OneOf<std::string>(
+        {"full-pcpus-only", "distribute-cpus-across-numa", "strict-cpu-reservation"});
+    kind.config["cpuManagerPolicyOptions"] = {{option, "true"}};
+  }
+  if (random.OnceIn(3)) {
+    kind.config["numaAllocateStrategy"] =
+        random.OneOf<std::string>({"MostAllocated", "LeastAllocated", "DistributeEvenly"});
+  }
+  if (random.OnceIn(2)) {
+    kind.config["podPolicies"] = {"numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy"};
+  }
   return kind;
 }
 
@@ -92,8 +107,9 @@ struct Counts {
   int fits = 0;
   int refused = 0;
   int undecided = 0;
-  int annotated = 0;  // decided ones with an annotation
-  int compared = 0;   // containers whose assignment is the planned one
+  int annotated = 0;    // decided ones with an annotation
+  int by_policies = 0;  // decided ones with policies that the node follows
+  int compared = 0;     // containers whose assignment is the planned one
 };
 
 class PlannedAsRunTest : public DaemonTest {
@@ -116,6 +132,9 @@ class PlannedAsRunTest : public DaemonTest {
   void StartNode(const NodeKind& kind) {
     node_ = kind;
     Json description = Json::parse(NodeJson(kind.cpus, 2));
+    if (kind.has_threads) {
+      for (Json& cpu : description["cpus"]) cpu[1] = cpu[0].get<int>() / 2;  // two of each core
+    }
     tree_.Write({"node.json", description.dump()});
     Json& devices = description["devices"][kGpu];
     for (const simulator::SimulatedDevice& device : Gpus()) {
@@ -214,14 +233,16 @@ class PlannedAsRunTest : public DaemonTest {
     })) << uid;
   }
 
+  bool IsAnnotated(std::string_view key) const {
+    const Json& metadata = asked_["metadata"];
+    return metadata.contains("annotations") && metadata["annotations"].contains(key);
+  }
+
   // Whether the node knows of the pod what CRI shows of each container, and no more.
   bool IsKnownFromCriAlone(const PlannedPod& pod) const {
     if (node_.has_pods_api) return false;
-    const Json& metadata = asked_["metadata"];
-    if (!metadata.contains("annotations")) return true;
-    const Json& annotations = metadata["annotations"];
-    if (annotations.contains(kResourcesAnnotation)) return false;
-    if (annotations.contains(kIntelResourcesAnnotation)) return false;
+    if (IsAnnotated(kResourcesAnnotation) || IsAnnotated(kIntelResourcesAnnotation)) return false;
+    if (!IsAnnotated(kKoordinatorAnnotation)) return true;
     // "With Koordinator's annotation alone, a node decides only BestEffort pods as a whole."
     return !node_.follows_devices || QosOf(pod.pod) != QosClass::kBestEffort;
   }
@@ -229,7 +250,7 @@ class PlannedAsRunTest : public DaemonTest {
   // Whether the spec has devices that Koordinator's annotation does not give the containers.
   bool LacksDevices(const PlannedPod& pod) const {
     Json given;
-    if (node_.follows_devices && asked_["metadata"].contains("annotations")) {
+    if (node_.follows_devices && IsAnnotated(kKoordinatorAnnotation)) {
       const Json& annotations = asked_["metadata"]["annotations"];
       given =
           Json::parse(annotations.at(kKoordinatorAnnotation).get<std::string>(), nullptr, false);
@@ -326,6 +347,9 @@ class PlannedAsRunTest : public DaemonTest {
       ++counts.asked;
       const bool is_decided = verdict.outcome != Outcome::kUndecided;
       if (is_decided && asked_["metadata"].contains("annotations")) ++counts.annotated;
+      const bool has_policies =
+          IsAnnotated(kNumaTopologyAnnotation) || IsAnnotated(kResourceSpecAnnotation);
+      if (is_decided && has_policies && node_.config.contains("podPolicies")) ++counts.by_policies;
       switch (verdict.outcome) {
         case Outcome::kFits:
           ++counts.fits;
@@ -341,7 +365,9 @@ class PlannedAsRunTest : public DaemonTest {
       }
       // Of a pod that the node takes as its annotation has it, or without devices, what is shown is
       // that of the spec.
-      const bool is_by_spec = !pod.annotated && (node_.follows_devices || !pod.without_devices);
+      // State files do not have the policies of pods that run, of whose CPUs it stays away.
+      const bool is_by_spec = !pod.annotated && !pod.pod.policies.exclusive &&
+                              (node_.follows_devices || !pod.without_devices);
       if (run.is_whole && verdict.outcome == Outcome::kFits && knows == Knows::kStateFiles &&
           is_by_spec && is_exact) {
         CompareAssignments(verdict, run, manifest->pod.uid, counts);
@@ -386,12 +412,14 @@ TEST_F(PlannedAsRunTest, PodsStartAsPlanned) {
   }
   std::cout << "asked " << counts.asked << ", fits " << counts.fits << ", refused "
             << counts.refused << ", undecided " << counts.undecided << ", annotated "
-            << counts.annotated << ", compared " << counts.compared << '\n';
+            << counts.annotated << ", by policies " << counts.by_policies << ", compared "
+            << counts.compared << '\n';
   EXPECT_GT(3 * (counts.fits + counts.refused), 2 * counts.undecided);
   EXPECT_GT(counts.fits, nodes);
   EXPECT_GT(counts.refused + counts.undecided, 0);
   EXPECT_GT(counts.annotated, nodes);
   EXPECT_GT(counts.compared, nodes);
+  EXPECT_GT(10 * counts.by_policies, nodes);
 }
 
 }  // namespace

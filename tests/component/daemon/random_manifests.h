@@ -1,6 +1,6 @@
 // Random pods for tests of planning and of the daemon: of each QoS class, with init containers and
-// sidecars, pod-level resources, devices, and an annotation with resources that is right, odd or
-// not there.
+// sidecars, pod-level resources, devices, an annotation with resources that is right, odd or not
+// there, and policies of their own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "alignd/pod/annotated_resources.h"
+#include "alignd/pod/pod_policies.h"
 #include "alignd/pod/resource_name.h"
 #include "core/random_machine.h"
 #include "simulator/pod_manifest.h"
@@ -45,6 +46,7 @@ class RandomManifests {
     may_have_devices_ = is_annotated || !kind_.devices_need_annotation;
     AddContainers(pod["spec"]);
     if (is_annotated) Annotate(pod);
+    if (random_.OnceIn(4)) ChoosePolicies(pod["metadata"]["annotations"]);
     return pod;
   }
 
@@ -175,6 +177,23 @@ class RandomManifests {
     if (random_.OnceIn(12)) {
       annotations[std::string(kKoordinatorAnnotation)] = ByList(known, true).dump();
     }
+  }
+
+  // Policies of its own, as Koordinator's users write them. A node need not follow them.
+  void ChoosePolicies(Json& annotations) {
+    if (random_.OnceIn(2)) {
+      const Json spec = {
+          {"numaTopologyPolicy",
+           random_.OneOf<std::string>({"BestEffort", "Restricted", "SingleNUMANode"})}};
+      annotations[std::string(kNumaTopologyAnnotation)] = spec.dump();
+      return;
+    }
+    Json spec = Json::object();
+    const bool is_required = random_.OnceIn(2);
+    spec[is_required ? "requiredCPUBindPolicy" : "preferredCPUBindPolicy"] =
+        random_.OneOf<std::string>({"FullPCPUs", "SpreadByPCPUs"});
+    if (random_.OnceIn(3)) spec["preferredCPUExclusivePolicy"] = "PCPULevel";
+    annotations[std::string(kResourceSpecAnnotation)] = spec.dump();
   }
 
   // Makes one thing of the entries wrong, or other than the spec has it.

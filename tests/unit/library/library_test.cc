@@ -75,6 +75,9 @@ TEST(Library, SimulatesOnePod) {
   EXPECT_EQ(answered.result["outcome"], "refused");
   EXPECT_EQ(answered.result["stage"], "kubelet");
   EXPECT_EQ(answered.result["reason"], "TopologyAffinityError");
+  const std::string message = answered.result["message"];
+  EXPECT_NE(message.find("Requested: app: 21 exclusive CPUs"), std::string::npos) << message;
+  EXPECT_NE(message.find("NUMA node 1: 20 of 20"), std::string::npos) << message;
 }
 
 TEST(Library, FindsNodes) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -216,6 +217,48 @@ TEST(Manifest, TakesTheOverheadOfTheRuntimeClass) {
   EXPECT_EQ(PodsOf({other, kata}).at(0).faults.size(), 1U);
 }
 
+// The API server ignores it in a pod that it does not have yet.
+TEST(Manifest, AUidAloneMakesNoPodOfTheApiServer) {
+  const std::string kata =
+      R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"kata"},)"
+      R"("handler":"kata","overhead":{"podFixed":{"cpu":"500m"}}})";
+  std::string pod = PodText("{}", R"("runtimeClassName":"kata",)");
+  const std::string named = R"("name":"p")";
+  ASSERT_NE(pod.find(named), std::string::npos) << pod;
+  pod.replace(pod.find(named), named.size(), named + R"(,"uid":"1")");
+  EXPECT_EQ(PodsOf({pod, kata}).at(0).overhead.at("cpu").ToString(), "500m");
+  pod.insert(pod.rfind('}'), R"(,"status":{"phase":"Pending"})");
+  EXPECT_TRUE(PodsOf({pod, kata}).at(0).overhead.empty());
+}
+
+// Of a node that is not ready, each pod tolerates the effect NoExecute for a while; a scheduler is
+// asked about no pod that is bound.
+TEST(Manifest, AddsTolerations) {
+  const auto has = [](const std::string& spec, const std::string& key, const std::string& effect) {
+    const PlannedPod pod = PodsOf({PodText("{}", spec)}).at(0);
+    return std::ranges::any_of(pod.tolerations, [&](const Toleration& one) {
+      return one.key == key && one.op == "Exists" && one.effect == effect;
+    });
+  };
+  EXPECT_TRUE(has("", "node.kubernetes.io/not-ready", "NoExecute"));
+  EXPECT_TRUE(has("", "node.kubernetes.io/unreachable", "NoExecute"));
+  EXPECT_FALSE(has("", "", "NoSchedule"));
+  EXPECT_TRUE(has(R"("nodeName":"n",)", "", "NoSchedule"));
+  const PlannedPod gated =
+      PodsOf({PodText("{}", R"("nodeName":"n","schedulingGates":[{"name":"example.com/a"}],)")})
+          .at(0);
+  EXPECT_EQ(gated.faults, Texts{"spec.nodeName: Forbidden: cannot be set until all schedulingGates "
+                                "have been cleared"});
+}
+
+TEST(Manifest, ReadsTheLabelOfTheOperatingSystem) {
+  std::string pod = PodText("{}", "");
+  EXPECT_EQ(PodsOf({pod}).at(0).os_label, std::nullopt);
+  const std::string named = R"("name":"p")";
+  pod.replace(pod.find(named), named.size(), named + R"(,"labels":{"kubernetes.io/os":"windows"})");
+  EXPECT_EQ(PodsOf({pod}).at(0).os_label, "windows");
+}
+
 TEST(Manifest, NamesTheSchedulingOfTheRuntimeClass) {
   const auto not_considered = [](const std::string& more, const std::string& spec = {}) {
     return PodsOf({PodText("{}", R"("runtimeClassName":"kata",)" + spec),
@@ -304,6 +347,7 @@ TEST(Manifest, RefusesOverheadWithoutARuntimeClass) {
   // The API server has checked a pod that it has, also if the plan is for more pods of that kind.
   std::string known = PodText("{}", spec);
   known.replace(known.find(R"("name":"p")"), 10, R"("name":"p","uid":"u-1")");
+  known.insert(known.rfind('}'), R"(,"status":{"phase":"Running"})");
   EXPECT_EQ(PodsOf({known}).at(0).faults, Texts{});
   EXPECT_EQ(PodsOf({known}, 2).at(1).faults, Texts{});
 }
@@ -544,7 +588,7 @@ TEST(Manifest, TheControllerLetsPodsOfADaemonSetTolerateItsTaints) {
   EXPECT_EQ(tolerations("DaemonSet", R"("hostNetwork":true,)").size(), 7U);
   const Toleration cordoned{"node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"};
   EXPECT_EQ(tolerations("DaemonSet", "").back(), cordoned);
-  EXPECT_EQ(tolerations("Deployment", "").size(), 0U);
+  EXPECT_EQ(tolerations("Deployment", "").size(), 2U);  // as each pod
 }
 
 TEST(Manifest, APodHasTheHandlerOfItsRuntimeClass) {

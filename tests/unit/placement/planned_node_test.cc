@@ -784,6 +784,11 @@ TEST(PlannedNode, RefusesPodsOfOtherSystemsAndNodes) {
   EXPECT_EQ(TextOf(node.Ask(pod)),
             "refused by kubelet: Failed to admit pod as the OS field doesn't match node OS");
   pod.os = "linux";
+  pod.os_label = "windows";
+  EXPECT_EQ(TextOf(node.Ask(pod)),
+            "refused by kubelet: Failed to admit pod as the `kubernetes.io/os` label doesn't match "
+            "node label");
+  pod.os_label = "linux";
   pod.node_name = "v";
   EXPECT_EQ(TextOf(node.Ask(pod)),
             "refused by scheduler: the pod is bound to node v (spec.nodeName)");

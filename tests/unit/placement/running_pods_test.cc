@@ -134,7 +134,14 @@ TEST(RunningPods, LeaveOpenOnlyWhatNoStateFileHas) {
   ASSERT_TRUE(node.AddRunning(old).ok());
   EXPECT_EQ(node.Ask(CpusOf("x", "18")).outcome, Outcome::kFits);
   EXPECT_EQ(node.Ask(CpusOf("x", "19")).outcome, Outcome::kRefused);
-  EXPECT_EQ(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "1"}})).outcome, Outcome::kUndecided);
+  // Of two on each NUMA node, none or one is taken.
+  EXPECT_EQ(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "1"}})).outcome, Outcome::kFits);
+  EXPECT_EQ(node.Ask(RunningPodOf("x", {{"nvidia.com/gpu", "4"}})).stage, Stage::kScheduler);
+  const auto both = [](const std::string& cpus) {
+    return RunningPodOf("x", {{"cpu", cpus}, {"memory", "1Gi"}, {"nvidia.com/gpu", "2"}});
+  };
+  // Only one NUMA node has 18 free CPUs.
+  EXPECT_EQ(node.Ask(both("18")).outcome, Outcome::kUndecided);
 }
 
 // A state file says that the pod that starts has nothing yet. It comes beside one that can be on
@@ -187,6 +194,68 @@ TEST(RunningPods, ThatStartInAnUnknownOrderAreGuesses) {
   EXPECT_EQ(alike.Ask(CpusOf("q", "2")).outcome, Outcome::kFits);
   EXPECT_EQ(alike.Ask(CpusOf("q", "3")).outcome, Outcome::kRefused);
   EXPECT_FALSE(alike.has_guesses());
+}
+
+// A node that knew it from CRI alone may have assigned its second container nothing.
+TEST(RunningPods, MayHaveLessThanTheyRequestIfTheStateFilesHaveAPart) {
+  const NodeInput input = RunningInput("socket:2 numa:1 core:4");
+  auto before = scenario::Simulation::Start(input.description,
+                                            RunningConfig(TopologyManagerPolicy::kSingleNumaNode));
+  PlannedPod pod = CpusOf("a", "2");
+  ASSERT_TRUE(before->Run(scenario::AdmitPod{pod.pod}).admission->admitted());
+  pod.pod.containers.push_back(pod.pod.containers[0]);
+  pod.pod.containers.back().name = "late";
+  const auto answer = [&](TopologyManagerPolicy policy, const std::string& cpus) {
+    PlannedNode node =
+        RunningNode(RunningConfig(policy), input,
+                    {before->CpuManagerState(), "", "", checkpoint::FormatSharesCheckpoint({})});
+    EXPECT_TRUE(node.AddRunning(pod).ok());
+    EXPECT_EQ(node.notes().size(), 1U);
+    EXPECT_NE(node.notes().at(0).find("do not have all that it requests"), std::string::npos);
+    return node.Ask(CpusOf("b", cpus)).outcome;
+  };
+  // It has 2 of NUMA node 0's 3 CPUs, and 2 more anywhere, or not.
+  EXPECT_EQ(answer(TopologyManagerPolicy::kBestEffort, "3"), Outcome::kFits);
+  EXPECT_EQ(answer(TopologyManagerPolicy::kSingleNumaNode, "2"), Outcome::kFits);
+  EXPECT_EQ(answer(TopologyManagerPolicy::kSingleNumaNode, "3"), Outcome::kUndecided);
+  EXPECT_EQ(answer(TopologyManagerPolicy::kBestEffort, "4"), Outcome::kRefused);  // by its request
+}
+
+// Nothing of it is in the state files: only its init container had CPUs. Devices stay with the pod.
+TEST(RunningPods, HaveNothingOfInitContainersThatHaveEndedButDevices) {
+  const NodeInput input = RunningInput("socket:2 numa:1 core:4");
+  const KubeletConfig config = RunningConfig(TopologyManagerPolicy::kSingleNumaNode);
+  const auto empty = scenario::Simulation::Start(input.description, config);
+  const NodeFiles files = {empty->CpuManagerState(), "", "",
+                           checkpoint::FormatSharesCheckpoint({})};
+  const auto node_with = [&](bool has_devices) {
+    PlannedPod pod = CpusOf("a", "500m");
+    Container init = CpusOf("i", "1").pod.containers[0];
+    init.name = "init";
+    init.kind = ContainerKind::kInit;
+    if (has_devices) {
+      for (ResourceList* const list : {&init.resources.requests, &init.resources.limits}) {
+        list->emplace("nvidia.com/gpu", Quantity(2));
+      }
+    }
+    pod.pod.containers.insert(pod.pod.containers.begin(), init);
+    PlannedNode node = RunningNode(config, input, files);
+    EXPECT_TRUE(node.AddRunning(pod).ok());
+    return node;
+  };
+  const PlannedNode node = node_with(false);
+  EXPECT_TRUE(node.notes().empty()) << node.notes()[0];
+  EXPECT_FALSE(node.has_guesses());
+  EXPECT_EQ(node.Ask(CpusOf("b", "4")).outcome, Outcome::kFits);
+  const PlannedPod gpus =
+      RunningPodOf("g", {{"cpu", "1"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "3"}});
+  EXPECT_EQ(node.Ask(gpus).stage, Stage::kKubelet);
+  // Of four, two are taken.
+  EXPECT_EQ(node_with(true).Ask(gpus).stage, Stage::kScheduler);
+  const PlannedPod two =
+      RunningPodOf("g", {{"cpu", "1"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "2"}});
+  EXPECT_NE(node_with(true).Ask(two).outcome, Outcome::kRefused);
+  EXPECT_EQ(node_with(true).Ask(CpusOf("b", "4")).outcome, Outcome::kFits);
 }
 
 // A refusal releases what a pod with CPUs as a whole has.
