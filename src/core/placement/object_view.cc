@@ -27,14 +27,17 @@ constexpr char kAskAgain[] =
     "; ask again when a newer object shows it, or give the output of alignctl topology -o json, "
     "made on that node, with its state files";
 
-// The resources of a container that are on NUMA nodes, and of which the object has no ids.
+// The resources of a container that are on NUMA nodes, and of which the object has no ids. Also
+// devices of which it requests 0: it is aligned with those that it could reuse of an init
+// container. Source: kubelet pkg/kubelet/cm/devicemanager/topology_hints.go,
+// generateDeviceTopologyHints.
 std::set<std::string> PlacedResources(const Node& node, const NodeState& state, const Pod& pod,
                                       const Container& container) {
   std::set<std::string> resources;
   if (node.cpu && ExclusiveCpuCount(pod, container) > 0) resources.insert(kCpu);
   for (const auto& [name, amount] : container.resources.limits) {
     const auto known = state.devices.resources.find(name);
-    if (known == state.devices.resources.end() || amount.Sign() <= 0) continue;
+    if (known == state.devices.resources.end() || amount.Sign() < 0) continue;
     const auto& devices = known->second.devices;
     if (std::ranges::any_of(devices, [](const auto& one) { return !one.second.numa.empty(); })) {
       resources.insert(name);
