@@ -61,8 +61,8 @@ class ClusterView {
   // The pod is not on its node any more, or another pod of its name is.
   void Erase(std::map<std::string, PodEntry>::iterator pod);
 
-  // Since the topology object of a node was written last. The fingerprint of other exporters has the
-  // names of pods only: it does not show that a pod is another one.
+  // Since the topology object of a node was written last. The fingerprint of other exporters has
+  // the names of pods only: it does not show that a pod is another one.
   struct Since {
     std::map<std::string, placement::PlannedPod> ended;  // without names, by namespace/name
     std::map<std::string, bool> replaced;  // likewise; whether the new pod requests the same

@@ -10,8 +10,8 @@ namespace alignd::placement {
 // The node must assign CPUs. `pod`: as OnThisNode has it.
 bool NeedsCpuNumbers(const admission::Node& node, const Pod& pod);
 
-// Whether the pod stays away from CPUs of certain other pods if it can (preferredCPUExclusivePolicy):
-// it fits if it fits without, but its NUMA nodes can be others.
+// Whether the pod stays away from CPUs of certain other pods if it can
+// (preferredCPUExclusivePolicy): it fits if it fits without, but its NUMA nodes can be others.
 bool PrefersCpuNumbers(const admission::Node& node, const Pod& pod);
 
 }  // namespace alignd::placement
