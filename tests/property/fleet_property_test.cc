@@ -175,7 +175,8 @@ TEST(FleetProperty, ReportsWhatTheNodesAnswer) {
       undecided_pods += entry.undecided;
       ++seen[entry.placed > 0 ? "placed" : entry.undecided > 0 ? "undecided" : "refused"];
       if (fitting.empty()) {
-        for (const size_t n : undecided) alone[n].Place(pods[i]);
+        // Which node has it is not known.
+        for (const size_t n : undecided) alone[n].LeaveOpen(pods[i]);
         continue;
       }
       PlannedNode& best = alone[fitting.front().node];
