@@ -118,9 +118,11 @@ std::optional<PlacementPublisher::Failure> PlacementPublisher::Round(Clock::time
     const std::string& uid = placement->uid();
     annotated_.insert(uid);  // also if the call fails: it may have been written all the same
     if (std::optional<Failure> failure = Write(*call_, *placement)) {
-      if (!first) first = std::move(failure);
       last_failed_ = uid;
-      if (first->is_of_one_pod && ++failures < kMaxFailures) continue;
+      const bool goes_on = failure->is_of_one_pod && ++failures < kMaxFailures;
+      // One that concerns all pods says how long to wait.
+      if (!first || !failure->is_of_one_pod) first = std::move(failure);
+      if (goes_on) continue;
       break;
     }
     written_[uid] = placement->value();

@@ -12,7 +12,7 @@ namespace {
 // CPUs of all zones.
 struct CpuSets {
   CpuSet unusable;  // reserved, or offline: allocated to no further container
-  CpuSet taken;     // usable, and not free
+  CpuSet taken;     // not free
 };
 
 CpuSets CpuSetsOf(const admission::Node& node, const admission::NodeState& state) {

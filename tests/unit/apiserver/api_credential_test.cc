@@ -66,6 +66,12 @@ TEST(ApiCredential, RefusesWhatIsMissingOrNotSafe) {
         Problem("server: '" + std::string(server) + "', certificate-authority: ca", kUser);
     EXPECT_NE(problem.find("is not https://"), std::string::npos) << server << ": " << problem;
   }
+  // Logs have the text.
+  const std::string secret =
+      Problem("server: 'https://admin:S3CRET@a:6443', certificate-authority: ca", kUser);
+  EXPECT_NE(secret.find("\"...@a:6443\" of the cluster is not https://"), std::string::npos)
+      << secret;
+  EXPECT_EQ(secret.find("S3CRET"), std::string::npos) << secret;
   const std::string cluster = kCluster;
   for (const auto& [found, problem] : {
            std::pair{Problem("server: 'https://a'", kUser), "names no CA"},

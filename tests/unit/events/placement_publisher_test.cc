@@ -262,6 +262,20 @@ TEST_F(PlacementPublisherTest, WaitsAsLongAsTheApiServerSays) {
 }
 
 // A name that is none would be another path.
+// A failure of one pod came before.
+TEST_F(PlacementPublisherTest, WaitsForTheApiServerAlsoAfterAFailureOfOnePod) {
+  Set("u1", "one");
+  Set("u2", "two", "other");
+  Set("u3", "three", "third");
+  answers_ = {{.status = 500}, {.status = 429, .retry_after = seconds(90)}};
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{kWeb, kOther}));
+  Pass(seconds(80));
+  EXPECT_EQ(TakeCalls(), Calls{});
+  Pass(seconds(20));
+  EXPECT_EQ(TakeCalls().size(), 3U);
+}
+
 TEST_F(PlacementPublisherTest, IgnoresWhatCannotBeANameOfAPod) {
   Set("u1", "one", "../secrets");
   Set("u2", "two", "");
