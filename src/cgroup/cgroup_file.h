@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "alignd/base/result.h"
-#include "host/descriptor.h"
+#include "host/file.h"
 
 namespace alignd::cgroup {
 
@@ -18,12 +18,10 @@ inline constexpr char kNoCgroupFile[] =
 // file. Errors: kNotFound if there is no such file; kIo.
 Result<Done> WriteFile(const std::filesystem::path& path, std::string_view text);
 
-// The same of the file `path` in a directory that is open.
-Result<Done> WriteFileIn(const host::Descriptor& directory, const std::filesystem::path& path,
-                         std::string_view text);
+// The same of a file in a directory that is open.
+Result<Done> WriteFileIn(const host::Directory& directory, const char* name, std::string_view text);
 
-// `what`: the content of the file, for the error. Errors: kCorrupt.
-Result<int64_t> ParseNumber(const std::filesystem::path& path, std::string_view text,
-                            const char* what);
+// `what`: the content of the file, for the error. Errors: kCorrupt, without the file's path.
+Result<int64_t> ParseNumber(std::string_view text, const char* what);
 
 }  // namespace alignd::cgroup

@@ -29,8 +29,17 @@ Result<std::string> ReadLine(const fs::path& path) {
 CgroupTree::CgroupTree(fs::path root, SystemdUnits systemd)
     : root_(std::move(root)), version2_(IsVersion2(root_)), systemd_(std::move(systemd)) {}
 
-fs::path CgroupTree::Directory(const char* controller, const std::string& path) const {
-  return (version2_ ? root_ : root_ / controller) / fs::path(path).relative_path();
+// A string, as fs::path takes longer: it parses the path, and that of every file in it.
+std::string CgroupTree::Directory(const char* controller, const std::string& path) const {
+  std::string directory = root_;
+  const auto add = [&directory](std::string_view part) {
+    if (part.empty()) return;
+    if (!directory.ends_with('/')) directory += '/';
+    directory += part;
+  };
+  if (!version2_) add(controller);
+  add(std::string_view(path).substr(std::min(path.find_first_not_of('/'), path.size())));
+  return directory;
 }
 
 Result<CpusetCgroup> CgroupTree::OpenCpuset(const std::string& path) const {
@@ -54,12 +63,14 @@ std::vector<fs::path> CgroupTree::CpusetFiles(const std::string& path) const {
 
 Result<int64_t> CgroupTree::ReadHugepageLimit(const std::string& path,
                                               const std::string& size) const {
-  const fs::path file =
-      Directory("hugetlb", path) / ("hugetlb." + size + (version2_ ? ".max" : ".limit_in_bytes"));
+  const fs::path file = fs::path(Directory("hugetlb", path)) /
+                        ("hugetlb." + size + (version2_ ? ".max" : ".limit_in_bytes"));
   const Result<std::string> line = ReadLine(file);
   if (!line.ok()) return line.error();
   if (*line == "max") return std::numeric_limits<int64_t>::max();
-  return ParseNumber(file, *line, "limit");
+  const Result<int64_t> limit = ParseNumber(*line, "limit");
+  if (!limit.ok()) return limit.error().In(file.string());
+  return limit;
 }
 
 Result<std::optional<int64_t>> CgroupTree::ReadCpuQuota(const std::string& path) const {
@@ -69,8 +80,8 @@ Result<std::optional<int64_t>> CgroupTree::ReadCpuQuota(const std::string& path)
   // Version 2: "QUOTA PERIOD", or "max PERIOD" for none.
   const std::string_view quota = std::string_view(*line).substr(0, line->find(' '));
   if (quota == "max" || quota == "-1") return std::optional<int64_t>();
-  const Result<int64_t> number = ParseNumber(file, quota, "quota");
-  if (!number.ok()) return number.error();
+  const Result<int64_t> number = ParseNumber(quota, "quota");
+  if (!number.ok()) return number.error().In(file.string());
   return std::optional<int64_t>(*number);
 }
 
@@ -90,12 +101,13 @@ Result<std::optional<uint64_t>> CgroupTree::SetMissingCpuQuota(const std::string
   const Result<std::optional<int64_t>> now = ReadCpuQuota(path);
   if (!now.ok()) return now.error();
   if (*now) return std::optional<uint64_t>();
-  const fs::path period_file = version2_ ? file : Directory("cpu", path) / "cpu.cfs_period_us";
+  const fs::path period_file =
+      version2_ ? file : fs::path(Directory("cpu", path)) / "cpu.cfs_period_us";
   const Result<std::string> text =
       version2_ ? Result<std::string>(line->substr(line->find(' ') + 1)) : ReadLine(period_file);
   if (!text.ok()) return text.error();
-  const Result<int64_t> period = ParseNumber(period_file, *text, "period");
-  if (!period.ok()) return period.error();
+  const Result<int64_t> period = ParseNumber(*text, "period");
+  if (!period.ok()) return period.error().In(period_file.string());
   if (*period <= 0)
     return Error{ErrorCode::kCorrupt, period_file.string() + ": no period", kNoCgroupFile};
   const Result<Done> written = WriteFile(file, std::to_string(quota));

@@ -71,7 +71,7 @@ class CgroupTree {
   std::vector<std::filesystem::path> CpuFiles(const std::string& path) const;
 
  private:
-  std::filesystem::path Directory(const char* controller, const std::string& path) const;
+  std::string Directory(const char* controller, const std::string& path) const;
 
   const std::filesystem::path root_;
   const bool version2_;

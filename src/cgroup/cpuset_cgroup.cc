@@ -17,28 +17,30 @@ namespace alignd::cgroup {
 
 namespace fs = std::filesystem;
 
-CpusetCgroup::CpusetCgroup(fs::path path, bool is_version2, host::Descriptor directory)
-    : path_(std::move(path)), is_version2_(is_version2), directory_(std::move(directory)) {}
-
-Result<CpusetCgroup> CpusetCgroup::Open(const fs::path& directory, bool is_version2) {
+Result<CpusetCgroup> CpusetCgroup::Open(std::string directory, bool is_version2) {
   host::Descriptor opened(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (opened.fd() < 0) {
     const std::error_code code(errno, std::generic_category());
     const bool is_absent = code == std::errc::no_such_file_or_directory;
+    const bool is_limit = code == std::errc::too_many_files_open;
     return Error{is_absent ? ErrorCode::kNotFound : ErrorCode::kIo,
-                 "open " + directory.string() + ": " + code.message(), kNoCgroupFile};
+                 "open " + directory + ": " + code.message(),
+                 is_limit ? "increase alignd's LimitNOFILE=" : kNoCgroupFile};
   }
-  return CpusetCgroup(directory, is_version2, std::move(opened));
+  return CpusetCgroup({std::move(directory), std::move(opened)}, is_version2);
+}
+
+std::string CpusetCgroup::PathOf(const std::string& name) const {
+  return directory_.path + "/" + name;
 }
 
 Result<CpuSet> CpusetCgroup::ReadList(const char* name) const {
-  const fs::path file = path_ / name;
-  Result<std::string> text = host::ReadFileIn(directory_, file);
+  Result<std::string> text = host::ReadFileIn(directory_, name);
   if (!text.ok()) return text.error();
   text->erase(std::min(text->find('\n'), text->size()));
   const Result<CpuSet> list = CpuSet::Parse(*text);
   if (list.ok()) return list;
-  return Error{ErrorCode::kCorrupt, file.string() + ": " + list.error().message, kNoCgroupFile};
+  return Error{ErrorCode::kCorrupt, PathOf(name) + ": " + list.error().message, kNoCgroupFile};
 }
 
 Result<CpuSet> CpusetCgroup::ReadEffectiveCpus() const {
@@ -67,38 +69,38 @@ Result<Cpuset> CpusetCgroup::Read() const {
 }
 
 Result<Done> CpusetCgroup::WriteCpus(const CpuSet& cpus) const {
-  return WriteFileIn(directory_, path_ / "cpuset.cpus", cpus.ToString());
+  return WriteFileIn(directory_, "cpuset.cpus", cpus.ToString());
 }
 
 Result<std::vector<std::string>> CpusetCgroup::CgroupsBelow() const {
   struct stat status {};
   // A directory without others has two links: its name and its entry for itself. To list it, with a
   // name for each file of the controller, takes longer.
-  if (fstat(directory_.fd(), &status) == 0 && status.st_nlink == 2) {
+  if (fstat(directory_.descriptor.fd(), &status) == 0 && status.st_nlink == 2) {
     return std::vector<std::string>();
   }
   std::vector<std::string> names;
   std::error_code failed;
-  for (fs::directory_iterator entry(path_, failed), last; !failed && entry != last;
+  for (fs::directory_iterator entry(directory_.path, failed), last; !failed && entry != last;
        entry.increment(failed)) {
     if (entry->is_directory(failed)) names.push_back(entry->path().filename());
   }
   if (!failed) return names;
-  return Error{ErrorCode::kIo, "list " + path_.string() + ": " + failed.message(), kNoCgroupFile};
+  return Error{ErrorCode::kIo, "list " + directory_.path + ": " + failed.message(), kNoCgroupFile};
 }
 
 Result<Done> CpusetCgroup::AddThreads(std::vector<int>& threads) const {
-  const fs::path file = path_ / (is_version2_ ? "cgroup.threads" : "tasks");
+  const char* const file = is_version2_ ? "cgroup.threads" : "tasks";
   const Result<std::string> text = host::ReadFileIn(directory_, file);
   if (!text.ok()) return text.error();
   for (std::string_view rest = *text; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
-    const Result<int64_t> thread = ParseNumber(file, rest.substr(0, end), "thread");
-    if (!thread.ok()) return thread.error();
+    const Result<int64_t> thread = ParseNumber(rest.substr(0, end), "thread");
+    if (!thread.ok()) return thread.error().In(PathOf(file));
     // 0 stands for a thread that this process cannot see: its PID namespace is another one.
     if (*thread < 1 || *thread > std::numeric_limits<int>::max()) {
       return Error{ErrorCode::kCorrupt,
-                   file.string() + ": " + std::to_string(*thread) + " is no thread of this host",
+                   PathOf(file) + ": " + std::to_string(*thread) + " is no thread of this host",
                    "run alignd in the PID namespace of the host"};
     }
     threads.push_back(static_cast<int>(*thread));
@@ -107,7 +109,7 @@ Result<Done> CpusetCgroup::AddThreads(std::vector<int>& threads) const {
   const Result<std::vector<std::string>> below = CgroupsBelow();
   if (!below.ok()) return below.error();
   for (const std::string& name : *below) {
-    const Result<CpusetCgroup> child = Open(path_ / name, is_version2_);
+    const Result<CpusetCgroup> child = Open(PathOf(name), is_version2_);
     const Result<Done> added = child.ok() ? child->AddThreads(threads) : child.error();
     if (!added.ok()) return added;
   }

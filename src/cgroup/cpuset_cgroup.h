@@ -1,13 +1,13 @@
 // One cgroup of the cpuset controller.
 #pragma once
 
-#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
-#include "host/descriptor.h"
+#include "host/file.h"
 
 namespace alignd::cgroup {
 
@@ -29,7 +29,7 @@ struct Cpuset {
 class CpusetCgroup {
  public:
   // `directory`: of the cpuset controller in version 1.
-  static Result<CpusetCgroup> Open(const std::filesystem::path& directory, bool is_version2);
+  static Result<CpusetCgroup> Open(std::string directory, bool is_version2);
 
   Result<Cpuset> Read() const;
   Result<Cpuset> ReadCpus() const;  // without memory nodes, which are empty in the result
@@ -42,15 +42,16 @@ class CpusetCgroup {
   Result<std::vector<int>> ReadThreads() const;
 
  private:
-  CpusetCgroup(std::filesystem::path path, bool is_version2, host::Descriptor directory);
+  CpusetCgroup(host::Directory directory, bool is_version2)
+      : directory_(std::move(directory)), is_version2_(is_version2) {}
 
+  std::string PathOf(const std::string& name) const;  // a file or a cgroup in this one
   Result<CpuSet> ReadList(const char* name) const;
   Result<Done> AddThreads(std::vector<int>& threads) const;
   Result<std::vector<std::string>> CgroupsBelow() const;  // names
 
-  std::filesystem::path path_;  // for errors
+  host::Directory directory_;
   bool is_version2_;
-  host::Descriptor directory_;
 };
 
 }  // namespace alignd::cgroup

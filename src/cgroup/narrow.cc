@@ -9,12 +9,6 @@
 namespace alignd::cgroup {
 namespace {
 
-Error NotNarrowed(const std::string& path, const CpuSet& cpus, const std::string& what) {
-  return {ErrorCode::kIo,
-          "cgroup " + path + " was set to CPUs " + cpus.ToString() + ", but " + what,
-          "see which program writes to the cgroups of containers"};
-}
-
 // The affinity of threads, as far as it is not in a CPU set.
 class Outside {
  public:
@@ -41,30 +35,39 @@ class Outside {
 
 }  // namespace
 
-Result<Done> Narrow(const CgroupTree& cgroups, const std::string& path, const CpuSet& cpus) {
-  const Result<CpusetCgroup> cgroup = cgroups.OpenCpuset(path);
-  if (!cgroup.ok()) return cgroup.error();
+Result<Narrowing> Narrowing::Write(std::shared_ptr<const CpusetCgroup> cgroup, std::string path,
+                                   CpuSet cpus) {
   const Result<Done> written = cgroup->WriteCpus(cpus);
-  if (!written.ok()) return written;
-  const Result<CpuSet> applied = cgroup->ReadEffectiveCpus();
-  if (!applied.ok()) return applied.error();
+  if (!written.ok()) return written.error();
+  return Narrowing(std::move(cgroup), std::move(path), std::move(cpus));
+}
+
+Result<CpuSet> Narrowing::Prove() const {
+  const Result<CpuSet> applied = cgroup_->ReadEffectiveCpus();
+  if (!applied.ok()) return applied;
   // Without a CPU that it may use, a cgroup of version 2 uses those of its parent.
-  if (applied->empty() || !cpus.Contains(*applied)) {
-    return NotNarrowed(path, cpus, "the kernel applies CPUs " + applied->ToString());
+  if (applied->empty() || !cpus_.Contains(*applied)) {
+    return NotNarrowed("the kernel applies CPUs " + applied->ToString());
   }
-  const Result<std::vector<int>> threads = cgroup->ReadThreads();
+  const Result<std::vector<int>> threads = cgroup_->ReadThreads();
   if (!threads.ok()) return threads.error();
   if (threads->empty()) {
-    return Error{ErrorCode::kNotFound, "cgroup " + path + " has no thread",
+    return Error{ErrorCode::kNotFound, "cgroup " + path_ + " has no thread",
                  "the container has ended, or its processes run in other cgroups"};
   }
-  const Outside outside(cpus);
+  const Outside outside(cpus_);
   for (const int thread : *threads) {
     if (outside.MayRun(thread)) {
-      return NotNarrowed(path, cpus, "thread " + std::to_string(thread) + " may run on others");
+      return NotNarrowed("thread " + std::to_string(thread) + " may run on others");
     }
   }
-  return Done{};
+  return applied;
+}
+
+Error Narrowing::NotNarrowed(const std::string& what) const {
+  return {ErrorCode::kIo,
+          "cgroup " + path_ + " was set to CPUs " + cpus_.ToString() + ", but " + what,
+          "see which program writes to the cgroups of containers"};
 }
 
 }  // namespace alignd::cgroup

@@ -3,10 +3,12 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -134,6 +136,16 @@ Reloaded Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon,
   return change.number != 0 && !result.ok() ? Reloaded::kRefusedRequest : Reloaded::kOver;
 }
 
+// As LimitNOFILE= in systemd/alignd.service, for an alignd that a shell or a container starts: each
+// running container and each connection takes a descriptor, and a shell usually allows 1,024.
+void RaiseDescriptorLimit() {
+  constexpr rlim_t kWanted = 65536;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kWanted) return;
+  limit.rlim_cur = std::min(kWanted, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);  // the soft limit may always be raised to the other
+}
+
 int Finish(alignd::daemon::AsyncLog& log, int exit_status) {
   if (!log.Close()) std::_Exit(exit_status);
   return exit_status;
@@ -148,6 +160,7 @@ int main(int argc, char** argv) {
   if (options->check) return Check(*options);
   // Only the owner can use what alignd makes until it has set the mode that it documents.
   umask(S_IRWXG | S_IRWXO);
+  RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();  // before any thread starts
   alignd::daemon::AsyncLog log(
       options->log_level, alignd::daemon::MakeLogSink(alignd::daemon::ChooseLogFormat(

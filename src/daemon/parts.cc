@@ -207,8 +207,8 @@ bool Parts::ListAnew() {
 void Parts::LookForUnattachedKubelet() {
   std::vector<std::string> past_alignd;
   for (const auto& [id, key] : registry.UnmanagedContainers()) {
-    const std::string cgroup = reconciler.CgroupOf(id).value_or("kubepods");
-    if (cgroup.find("kubepods") != std::string::npos) past_alignd.push_back(id);
+    const std::optional<reconcile::KnownCgroup> cgroup = reconciler.CgroupOf(id);
+    if (!cgroup || cgroup->path.find("kubepods") != std::string::npos) past_alignd.push_back(id);
   }
   kubelet_watch.Listed(past_alignd);
   kubelet_watch.RuntimeIs(runtime.RuntimeName());

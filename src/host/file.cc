@@ -60,12 +60,21 @@ Error SystemError(std::string_view verb, const fs::path& path, const std::error_
   return error.In(std::string(verb) + " " + path.string());
 }
 
-Error ReadError(const fs::path& path) {
-  return SystemError("read", path, {errno, std::generic_category()});
+// Where a file is. Its path is made only for an error: some files are read hundreds of times before
+// a container starts.
+struct Place {
+  const char* name;
+  std::string_view directory{};  // empty: `name` is the whole path
+
+  fs::path path() const { return fs::path(directory) / name; }
+};
+
+Error ReadError(const Place& place) {
+  const std::error_code code(errno, std::generic_category());  // before memory is allocated
+  return SystemError("read", place.path(), code);
 }
 
-Result<std::string> ReadAll(const Descriptor& file, const std::filesystem::path& path,
-                            size_t max_bytes) {
+Result<std::string> ReadAll(const Descriptor& file, const Place& place, size_t max_bytes) {
   std::string content;
   std::array<char, 16 * 1024> buffer;
   while (true) {
@@ -73,13 +82,13 @@ Result<std::string> ReadAll(const Descriptor& file, const std::filesystem::path&
     if (got == 0) return content;
     if (got < 0) {
       if (errno == EINTR) continue;
-      return ReadError(path);
+      return ReadError(place);
     }
     content.append(buffer.data(), static_cast<size_t>(got));
     if (content.size() > max_bytes) {
       return Error{
           ErrorCode::kInvalidArgument,
-          "read " + path.string() + ": longer than " + std::to_string(max_bytes) + " bytes",
+          "read " + place.path().string() + ": longer than " + std::to_string(max_bytes) + " bytes",
           "check the path; no file of this kind is that long"};
     }
   }
@@ -88,31 +97,31 @@ Result<std::string> ReadAll(const Descriptor& file, const std::filesystem::path&
 // Without O_NONBLOCK, to open a FIFO would wait for its writer.
 constexpr int kReadOnly = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-Result<std::string> ReadRegular(const Descriptor& file, const fs::path& path, size_t max_bytes) {
+Result<std::string> ReadRegular(const Descriptor& file, const Place& place, size_t max_bytes) {
   struct stat status {};
-  if (file.fd() < 0 || fstat(file.fd(), &status) != 0) return ReadError(path);
+  if (file.fd() < 0 || fstat(file.fd(), &status) != 0) return ReadError(place);
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // read() explains a directory
-    return Error{ErrorCode::kIo, "read " + path.string() + ": not a regular file", kNotRegular};
+    return Error{ErrorCode::kIo, "read " + place.path().string() + ": not a regular file",
+                 kNotRegular};
   }
-  return ReadAll(file, path, max_bytes);
+  return ReadAll(file, place, max_bytes);
 }
 
 }  // namespace
 
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
-  return ReadRegular(Descriptor(open(path.c_str(), kReadOnly)), path, max_bytes);
+  return ReadRegular(Descriptor(open(path.c_str(), kReadOnly)), {path.c_str()}, max_bytes);
 }
 
-Result<std::string> ReadFileIn(const Descriptor& directory, const std::filesystem::path& path,
-                               size_t max_bytes) {
-  return ReadRegular(Descriptor(openat(directory.fd(), path.filename().c_str(), kReadOnly)), path,
-                     max_bytes);
+Result<std::string> ReadFileIn(const Directory& directory, const char* name, size_t max_bytes) {
+  return ReadRegular(Descriptor(openat(directory.descriptor.fd(), name, kReadOnly)),
+                     {name, directory.path}, max_bytes);
 }
 
 Result<std::string> ReadFileOrPipe(const std::filesystem::path& path, size_t max_bytes) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return ReadError(path);
-  return ReadAll(file, path, max_bytes);
+  if (file.fd() < 0) return ReadError({path.c_str()});
+  return ReadAll(file, {path.c_str()}, max_bytes);
 }
 
 Error ContentError(const Error& error, const std::filesystem::path& path) {

@@ -22,9 +22,15 @@ inline constexpr size_t kMaxFileBytes = size_t{16} * 1024 * 1024;
 // and has a remedy.
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes = kMaxFileBytes);
 
-// The same of the file `path` in a directory that is open. The directories above the file are not
-// walked again, which takes longer than the rest if there are many.
-Result<std::string> ReadFileIn(const Descriptor& directory, const std::filesystem::path& path,
+// A directory that is open.
+struct Directory {
+  std::string path;  // for errors
+  Descriptor descriptor;
+};
+
+// The same of a file in that directory. The directories above it are not walked again, which takes
+// longer than the rest if there are many.
+Result<std::string> ReadFileIn(const Directory& directory, const char* name,
                                size_t max_bytes = kMaxFileBytes);
 
 // The same for a file that the user names on a command line: it may be a pipe.

@@ -149,9 +149,18 @@ class ContainerRegistry {
   // known. In between, the container may be on its old CPUs and on these. `proved`: the cgroup
   // shows that the container is on `cpuset` alone; it counts as being there unless another call
   // has begun in between. EndNarrow answers whether it counts. The runtime's record has the old
-  // set, so the set counts as not applied until the runtime has been updated.
+  // set, so the set counts as not applied until the runtime has been updated. `exact`: the kernel
+  // applies all of `cpuset`, as a read that began then has shown. The file may have more if a
+  // cgroup above has not.
   bool BeginNarrow(const std::string& id, const CpuSet& cpuset);
-  bool EndNarrow(const std::string& id, const CpuSet& cpuset, bool proved);
+  bool EndNarrow(const std::string& id, const CpuSet& cpuset, bool proved,
+                 std::optional<std::chrono::steady_clock::time_point> exact = {});
+  // Whether such a write is under way.
+  bool IsWritten(const std::string& id) const;
+  // The set of the last such write, if the container counts as being there, and the kernel applied
+  // all of it by a read that began after that time.
+  std::optional<CpuSet> ExactSince(const std::string& id,
+                                   std::chrono::steady_clock::time_point time) const;
 
   // The cgroup shows that the container is (also) on `cpus`, not on the applied set; empty: it may
   // be anywhere. Its set counts as not applied until it has been applied again.
@@ -306,6 +315,8 @@ class ContainerRegistry {
     bool disturbed = true;                    // by such a call, since our own update began
     bool unmanaged = false;                   // not created through alignd although it was running
     bool runs = false;                        // as of the last listing
+    // As in EndNarrow; valid if narrowed.
+    std::optional<Clock::time_point> exact = {};
     Stopping stopping = {};
   };
 

@@ -8,6 +8,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "cgroup/node_list.h"
+#include "host/log_event.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -63,7 +64,7 @@ CpusetGuard::CpusetGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
       watch_(std::move(events), [this](const host::FileWatch::Change& change) {
         {
           const MutexLock lock(mutex_);
-          changed_.insert(change.key);
+          changed_[change.key] = Clock::now();
         }
         task_.RunSoon();
       }) {}
@@ -85,20 +86,11 @@ void CpusetGuard::Look() {
 
 CpusetGuard::Clock::time_point CpusetGuard::Run() {
   bool look = false;
-  std::set<std::string> changed;
   {
     const MutexLock lock(mutex_);
     look = std::exchange(look_, false);
-    changed.swap(changed_);
   }
-  for (const std::string& id : changed) {
-    systemd_.Changed(id);
-    const auto container = guarded_.find(id);
-    // A wrong cpuset is read again after `confirm`, also if the writer has gone on meanwhile.
-    const bool confirming = container != guarded_.end() && container->second.suspect &&
-                            due_.contains(id) && container->second.backoff_until <= Clock::now();
-    if (!confirming) due_[id] = Clock::now();
-  }
+  TakeWrites();
   TakePaths();
   const bool round = Clock::now() >= next_round_;
   if (look || round) Sync();
@@ -118,7 +110,44 @@ CpusetGuard::Clock::time_point CpusetGuard::Run() {
   systemd_.Correct();
   Clock::time_point next = next_round_;
   for (const auto& [id, due] : due_) next = std::min(next, due);
+  if (!written_.empty()) next = std::min<Clock::time_point>(next, Clock::now() + options_.confirm);
   return next;
+}
+
+void CpusetGuard::TakeWrites() {
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, noticed] : std::exchange(changed_, {})) {
+      systemd_.Changed(id);
+      written_[id] = noticed;
+    }
+  }
+  std::erase_if(written_, [this](const auto& entry) {
+    const auto& [id, noticed] = entry;
+    if (IsProved(id, noticed)) return true;
+    if (registry_.IsWritten(id)) return false;
+    const auto container = guarded_.find(id);
+    // A wrong cpuset is read again after `confirm`, also if the writer has gone on meanwhile.
+    const bool confirming = container != guarded_.end() && container->second.suspect &&
+                            due_.contains(id) && container->second.backoff_until <= Clock::now();
+    if (!confirming) due_[id] = Clock::now();
+    return true;
+  });
+}
+
+// Of containers with memory nodes, the proof has not read these. Of those with exclusive CPUs, the
+// pod's quota is to be looked at, too.
+bool CpusetGuard::IsProved(const std::string& id, Clock::time_point noticed) {
+  const std::optional<CpuSet> cpus = registry_.ExactSince(id, noticed);
+  const auto container = guarded_.find(id);
+  if (!cpus || container == guarded_.end() || !container->second.watched) return false;
+  Assignment assignment =
+      admission::AssignmentOf(node_, allocation_.snapshot()->state, container->second.key);
+  if (!assignment.memory_nodes.empty() || !assignment.exclusive.empty()) return false;
+  assignment.cpuset = *cpus;
+  container->second.look_above.reset();
+  FoundCorrect(id, container->second, assignment, {*cpus, {}, *cpus, {}});
+  return true;
 }
 
 void CpusetGuard::Sync() {
@@ -199,44 +228,56 @@ std::vector<ContainerCgroup> CpusetGuard::Cgroups() const {
   return cgroups;
 }
 
-std::optional<std::string> CpusetGuard::CgroupOf(const std::string& id) const {
+std::optional<KnownCgroup> CpusetGuard::CgroupOf(const std::string& id) const {
   const auto container = guarded_.find(id);
-  return container == guarded_.end() ? std::nullopt : container->second.path;
+  if (container == guarded_.end() || !container->second.path) return std::nullopt;
+  return KnownCgroup{*container->second.path, container->second.watched};
 }
 
 void CpusetGuard::CheckSoon(const std::string& id, milliseconds pause) {
   due_[id] = Clock::now() + pause;
 }
 
-bool CpusetGuard::WatchFiles(const std::string& id, Guarded& container) {
-  if (container.watched) return true;
+std::shared_ptr<const cgroup::CpusetCgroup> CpusetGuard::Open(const std::string& id,
+                                                              Guarded& container) {
+  if (container.watched) return container.watched;
+  Result<cgroup::CpusetCgroup> opened = cgroups_.OpenCpuset(*container.path);
+  if (!opened.ok()) {
+    static host::LineLimit limit("cgroups of containers that cannot be opened");
+    if (opened.error().code != ErrorCode::kNotFound && limit.Allow()) {
+      spdlog::warn("container {}: {}", id, opened.error().Text());
+    }
+    return nullptr;
+  }
+  auto cgroup = std::make_shared<const cgroup::CpusetCgroup>(*std::move(opened));
   for (const std::filesystem::path& file : cgroups_.CpusetFiles(*container.path)) {
     const Result<Done> watched = watch_.Add(id, file, IN_MODIFY);
     if (watched.ok()) continue;
     watch_.Remove(id);
-    if (watched.error().code == ErrorCode::kNotFound) return false;
+    if (watched.error().code == ErrorCode::kNotFound) return nullptr;
     // Then only the checks of all containers read it.
     spdlog::debug("container {}: {}", id, watched.error().Text());
-    return true;
+    return cgroup;
   }
-  container.watched = true;
-  return true;
+  return container.watched = std::move(cgroup);
 }
 
 void CpusetGuard::Check(const std::string& id) {
   const auto found = guarded_.find(id);
   if (found == guarded_.end() || !found->second.path) return;
   Guarded& container = found->second;
-  if (!WatchFiles(id, container)) return;
+  const bool was_watched = container.watched != nullptr;
+  const std::shared_ptr<const cgroup::CpusetCgroup> cgroup = Open(id, container);
+  if (!cgroup) return;
   const std::optional<CpuSet> applied = registry_.AppliedTo(id);
   Assignment assignment =
       admission::AssignmentOf(node_, allocation_.snapshot()->state, container.key);
-  const Result<cgroup::Cpuset> now = assignment.memory_nodes.empty()
-                                         ? cgroups_.ReadCpus(*container.path)
-                                         : cgroups_.ReadCpuset(*container.path);
+  const Result<cgroup::Cpuset> now =
+      assignment.memory_nodes.empty() ? cgroup->ReadCpus() : cgroup->Read();
   if (!now.ok()) {
     if (now.error().code == ErrorCode::kNotFound) {
-      container.watched = false;  // the container has ended; a restart makes a new one
+      container.watched.reset();  // the container has ended, or there is a new one of that path
+      if (was_watched) CheckSoon(id, milliseconds(0));
       watch_.Remove(id);
     } else {
       spdlog::warn("container {}: {}", id, now.error().Text());
@@ -254,6 +295,7 @@ void CpusetGuard::Check(const std::string& id) {
     return;
   }
   container.look_above.reset();
+  written_.erase(id);
   assignment.cpuset = *applied;  // the container may get more CPUs later
   if (Matches(*now, assignment)) {
     FoundCorrect(id, container, assignment, *now);
@@ -284,7 +326,9 @@ void CpusetGuard::FoundCorrect(const std::string& id, Guarded& container,
     registry_.FoundAsApplied(id);
   }
   container.correct = Clock::now();
-  systemd_.Found(SubjectOf(id, container), *container.path, assignment.cpuset);
+  if (systemd_.IsUncompared(id, *container.path)) {
+    systemd_.Found(SubjectOf(id, container), *container.path, assignment.cpuset);
+  }
   CheckConflictEnded(id, container);
   ReportCut(id, container, assignment, now);
 }

@@ -21,6 +21,7 @@
 #include "host/file_watch.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
+#include "reconcile/known_cgroup.h"
 #include "reconcile/pod_cpu_guard.h"
 #include "reconcile/runtime_client.h"
 #include "reconcile/systemd_cpus.h"
@@ -80,7 +81,7 @@ class CpusetGuard {
   std::vector<ContainerCgroup> Cgroups() const;
 
   // The container's cgroup; nullopt: not known yet. On the queue only.
-  std::optional<std::string> CgroupOf(const std::string& id) const;
+  std::optional<KnownCgroup> CgroupOf(const std::string& id) const;
 
   // Call after containers were created, removed or started.
   void Look() EXCLUDES(mutex_);
@@ -98,7 +99,8 @@ class CpusetGuard {
     ContainerKey key;
     std::optional<std::string> path;  // of its cgroup; nullopt: not known yet
     Clock::time_point ask;            // for the path, not earlier than this
-    bool watched = false;
+    // The cgroup, as long as its files are watched; else null.
+    std::shared_ptr<const cgroup::CpusetCgroup> watched;
     Clock::time_point correct;   // when the cpuset was last seen to be correct
     bool suspect = false;        // the last check found a wrong cpuset
     Clock::time_point noticed;   // that, first
@@ -120,9 +122,14 @@ class CpusetGuard {
   // Asks the runtime for the cgroups of new containers.
   void AskForPaths() EXCLUDES(mutex_);
   void TakePaths() EXCLUDES(mutex_);
+  // Has the containers checked whose files were written to.
+  void TakeWrites() EXCLUDES(mutex_);
+  // Whether alignd's own write was proved after `noticed`: no check is needed.
+  bool IsProved(const std::string& id, Clock::time_point noticed);
   void Check(const std::string& id);
-  // Watches the container's cpuset files. False: they do not exist yet.
-  bool WatchFiles(const std::string& id, Guarded& container);
+  // The container's cgroup; its files are watched from now on. null: there is none yet, or it
+  // cannot be opened.
+  std::shared_ptr<const cgroup::CpusetCgroup> Open(const std::string& id, Guarded& container);
   void FoundCorrect(const std::string& id, Guarded& container,
                     const admission::Assignment& assignment, const cgroup::Cpuset& now);
   void FoundWrong(const std::string& id, Guarded& container,
@@ -165,13 +172,16 @@ class CpusetGuard {
   // Used by the task only.
   std::map<std::string, Guarded> guarded_;        // by container id
   std::map<std::string, Clock::time_point> due_;  // by container id
+  // Containers whose files were written to, and when that was noticed last. They wait for the end
+  // of alignd's own write.
+  std::map<std::string, Clock::time_point> written_;
   SystemdCpus systemd_;
   Clock::time_point next_round_;
 
   Mutex mutex_;
   bool look_ GUARDED_BY(mutex_) = true;
-  std::set<std::string> changed_ GUARDED_BY(mutex_);  // containers whose files were written to
-  std::set<std::string> asked_ GUARDED_BY(mutex_);    // for their cgroups, at the runtime
+  std::map<std::string, Clock::time_point> changed_ GUARDED_BY(mutex_);  // as written_
+  std::set<std::string> asked_ GUARDED_BY(mutex_);  // for their cgroups, at the runtime
   std::vector<std::pair<std::string, Result<std::string>>> answers_ GUARDED_BY(mutex_);
 
   RecurringTask task_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -78,26 +79,22 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const MutexLock lock(mutex_);
     for (const auto& [id, update] : applying_) applying.insert(id);
   }
-  std::map<std::string, Footprint> footprints;
   const std::vector<Footprint> all = registry_.Footprints();
   const CpuSet leaving = LeavingCpus(node_, state, all);
   const CpuSet pool = admission::SharedCpus(node_, state);
-  for (const Footprint& footprint : all) footprints[footprint.id] = footprint;
   std::vector<Change> changes;
   for (auto& [id, cpuset] : admission::CpuSetChanges(node_, state, registry_.Containers())) {
-    const auto now = footprints.find(id);
-    if (now == footprints.end()) continue;  // added in between, which requests another run
+    const auto now = std::ranges::lower_bound(all, id, {}, &Footprint::id);
+    if (now == all.end() || now->id != id) continue;  // added in between: requests another run
     const bool is_applying = applying.contains(id);
-    if (cpuset.Intersects(leaving) && !state.cpu.RunsOnItsOwn(now->second.key)) {
-      const bool is_leaving = MayBeOnExclusive(node_, state, now->second, all);
+    if (cpuset.Intersects(leaving) && !state.cpu.RunsOnItsOwn(now->key)) {
+      const bool is_leaving = MayBeOnExclusive(node_, state, *now, all);
       cpuset = SharedCpus(cpuset, pool, is_leaving ? LeavingCpus(node_, state, all, id) : leaving);
       // It gets the others when they are free; their update requests another run.
       if (registry_.AppliedTo(id) == cpuset) continue;
     }
-    changes.push_back({.id = id,
-                       .cpuset = std::move(cpuset),
-                       .now = std::move(now->second),
-                       .applying = is_applying});
+    changes.push_back(
+        {.id = id, .cpuset = std::move(cpuset), .now = *now, .applying = is_applying});
   }
   const MutexLock lock(mutex_);
   std::set<std::string> starting;
@@ -135,7 +132,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
 std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::NodeState& state,
                                                              std::vector<Change> changes,
                                                              bool& asked_for) {
-  std::set<std::string> wrong;
+  std::set<std::string_view> wrong;
   for (const Change& change : changes) wrong.insert(change.id);
   const Footprints footprints = changes.empty() ? Footprints() : registry_.Footprints();
   Waits too_early = TooEarly(state, changes, footprints);

@@ -124,8 +124,9 @@ void CpusetUpdater::Listed(Clock::time_point began) {
 }
 
 CpusetUpdater::Clock::time_point CpusetUpdater::Run() {
+  AnswerWaiters(/*planned=*/false);  // those for which all is ready do not wait for the next plan
   Update();
-  AnswerWaiters();
+  AnswerWaiters(/*planned=*/true);
   const MutexLock lock(mutex_);
   for (const auto& [id, update] : applying_) {
     if (checked_ - update.since >= Conditions::kAnswersWithin) conditions_.UpdateIsSilent(id);
@@ -175,23 +176,25 @@ void CpusetUpdater::Narrow(const std::vector<Change>& all) {
     narrow.push_back({change.id, change.cpuset});
   }
   narrower_.Narrow(std::move(narrow),
-                   [this, changes = std::move(changes)](std::set<std::string> refused) {
-                     Narrowed(changes, std::move(refused));
+                   [this, changes = std::move(changes)](const std::set<std::string>& refused) {
+                     Narrowed(changes, refused);
                    });
 }
 
-void CpusetUpdater::Narrowed(const std::vector<Change>& changes, std::set<std::string> refused) {
+void CpusetUpdater::Narrowed(const std::vector<Change>& changes,
+                             const std::set<std::string>& refused) {
+  {
+    const MutexLock lock(mutex_);
+    narrowing_.reset();
+    not_narrowed_.insert(refused.begin(), refused.end());
+  }
+  task_.RunSoon();
+  // After that: a container waits for these CPUs.
   for (const Change& change : changes) {
     if (refused.contains(change.id)) continue;
     LogMove({change.id, change.now.key, registry_.PodName(change.now.key.pod_uid)},
             change.now.cpuset, change.cpuset, "CPUs " + change.cpuset.ToString());
   }
-  {
-    const MutexLock lock(mutex_);
-    narrowing_.reset();
-    not_narrowed_.merge(refused);
-  }
-  task_.RunSoon();
 }
 
 // The updates are marked in the registry first, and the snapshot is read again after that. If a
@@ -201,9 +204,9 @@ void CpusetUpdater::Update() {
   bool asked_for = false;  // by a waiter that has not been checked yet
   for (;;) {
     const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
-    const std::vector<Change> all = Changes(snapshot->state);
+    std::vector<Change> all = Changes(snapshot->state);
     Narrow(all);
-    std::vector<Change> changes = DueChanges(snapshot->state, all, asked_for);
+    std::vector<Change> changes = DueChanges(snapshot->state, std::move(all), asked_for);
     for (const Change& change : changes) registry_.BeginApply(change.id, change.cpuset);
     if (allocation_.snapshot()->generation != snapshot->generation) {
       // Nothing has been sent to the runtime.
@@ -277,7 +280,7 @@ void CpusetUpdater::Applied(const Change& change, const Result<Done>& result) {
   task_.RunSoon();
 }
 
-void CpusetUpdater::AnswerWaiters() {
+void CpusetUpdater::AnswerWaiters(bool planned) {
   std::vector<std::pair<Waiter, Result<Done>>> answers;
   {
     const MutexLock lock(mutex_);
@@ -285,7 +288,7 @@ void CpusetUpdater::AnswerWaiters() {
     const Reasons why = WhyNotMoved();
     std::erase_if(waiters_, [&](Waiter& waiter) {
       Result<Done> safe = MayStart(waiter.named, waiter.listed, why);
-      const bool over = safe.ok() || Clock::now() >= waiter.deadline;
+      const bool over = safe.ok() || (planned && Clock::now() >= waiter.deadline);
       if (over) answers.emplace_back(std::move(waiter), std::move(safe));
       return over;
     });

@@ -171,11 +171,12 @@ class CpusetUpdater {
   void Update() EXCLUDES(mutex_);
   // Begins a pass over those that can be narrowed, unless one is under way.
   void Narrow(const std::vector<Change>& changes) EXCLUDES(mutex_);
-  void Narrowed(const std::vector<Change>& changes, std::set<std::string> refused) EXCLUDES(mutex_);
+  void Narrowed(const std::vector<Change>& changes, const std::set<std::string>& refused)
+      EXCLUDES(mutex_);
   void Apply(const Change& change, const std::vector<int>& memory_nodes) EXCLUDES(mutex_);
   void Applied(const Change& change, const Result<Done>& result) EXCLUDES(mutex_);
-  // Answers the waiters that may start or whose deadline has passed.
-  void AnswerWaiters() EXCLUDES(mutex_);
+  // Answers the waiters that may start and, if `planned`, those whose deadline has passed.
+  void AnswerWaiters(bool planned) EXCLUDES(mutex_);
   // Why containers have not moved, by id. Containers without a failed or pending update are not in
   // it.
   using Reasons = std::map<std::string, std::string>;

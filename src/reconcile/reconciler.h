@@ -30,9 +30,9 @@
 
 namespace alignd::reconcile {
 
-// Thread-safe. It has no thread of its own: CpusetUpdater, PodReleaser and RuntimeEvents run on
-// `background`, RuntimeLister, CpusetGuard, CpusetNarrower, PodCpuGuard, ProcessScan and OnlineCpus
-// on `io`.
+// Thread-safe. CpusetUpdater, PodReleaser and RuntimeEvents run on `background`, RuntimeLister,
+// CpusetGuard, CpusetNarrower, PodCpuGuard, ProcessScan and OnlineCpus on `io`. Of threads of its
+// own, it has only CpusetNarrower's.
 class Reconciler {
  public:
   struct Threads {
@@ -121,7 +121,7 @@ class Reconciler {
   void Started() { guard_.Look(); }
 
   // As CpusetGuard::CgroupOf.
-  std::optional<std::string> CgroupOf(const std::string& id) const { return guard_.CgroupOf(id); }
+  std::optional<KnownCgroup> CgroupOf(const std::string& id) const { return guard_.CgroupOf(id); }
 
   // As RuntimeLister::WhenListed.
   void WhenListed(std::function<void(bool recovered)> done,

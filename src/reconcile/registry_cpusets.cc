@@ -98,7 +98,8 @@ bool ContainerRegistry::BeginNarrow(const std::string& id, const CpuSet& cpuset)
   return true;
 }
 
-bool ContainerRegistry::EndNarrow(const std::string& id, const CpuSet& cpuset, bool proved) {
+bool ContainerRegistry::EndNarrow(const std::string& id, const CpuSet& cpuset, bool proved,
+                                  std::optional<Clock::time_point> exact) {
   const MutexLock lock(mutex_);
   Container* const container = Find(id);
   if (container == nullptr) return false;
@@ -112,8 +113,26 @@ bool ContainerRegistry::EndNarrow(const std::string& id, const CpuSet& cpuset, b
   if (!proved) return false;
   container->footprint = container->last = cpuset;
   container->narrowed = true;
+  container->exact = exact;
   container->elsewhere.reset();
   return true;
+}
+
+bool ContainerRegistry::IsWritten(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  return found != containers_.end() && found->second.writing.has_value();
+}
+
+std::optional<CpuSet> ContainerRegistry::ExactSince(const std::string& id,
+                                                    Clock::time_point time) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return std::nullopt;
+  const Container& container = found->second;
+  if (!container.narrowed || !container.exact || *container.exact <= time) return std::nullopt;
+  if (container.calls > 0 || container.writing) return std::nullopt;
+  return container.footprint;
 }
 
 // --- Other programs.

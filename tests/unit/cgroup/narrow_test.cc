@@ -7,8 +7,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
+#include "cgroup/cgroup_tree.h"
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 
@@ -66,11 +68,16 @@ class NarrowTest : public ::testing::TestWithParam<bool> {
   void SetThreads(const std::string& path, const std::string& threads) const {
     std::ofstream(Directory(path) / (GetParam() ? "cgroup.threads" : "tasks")) << threads;
   }
-  Result<Done> NarrowTo(const char* cpus) const {
-    return Narrow(CgroupTree(tree_.root()), "/pod/c", *CpuSet::Parse(cpus));
+  // The CPUs that are applied then.
+  Result<CpuSet> NarrowTo(const char* cpus) const {
+    Result<CpusetCgroup> cgroup = CgroupTree(tree_.root()).OpenCpuset("/pod/c");
+    if (!cgroup.ok()) return cgroup.error();
+    const Result<Narrowing> narrowing = Narrowing::Write(
+        std::make_shared<const CpusetCgroup>(*std::move(cgroup)), "/pod/c", *CpuSet::Parse(cpus));
+    return narrowing.ok() ? narrowing->Prove() : narrowing.error();
   }
   ErrorCode Fault(const char* cpus) const {
-    const Result<Done> narrowed = NarrowTo(cpus);
+    const Result<CpuSet> narrowed = NarrowTo(cpus);
     EXPECT_FALSE(narrowed.ok());
     return narrowed.ok() ? ErrorCode::kInternal : narrowed.error().code;
   }
@@ -81,8 +88,9 @@ INSTANTIATE_TEST_SUITE_P(CgroupVersions, NarrowTest, ::testing::Values(false, tr
                          [](const auto& unified) { return unified.param ? "v2" : "v1"; });
 
 TEST_P(NarrowTest, WritesTheSet) {
-  const Result<Done> narrowed = NarrowTo("0,4-7");
-  EXPECT_TRUE(narrowed.ok()) << narrowed.error().Text();
+  const Result<CpuSet> narrowed = NarrowTo("0,4-7");
+  ASSERT_TRUE(narrowed.ok()) << narrowed.error().Text();
+  EXPECT_EQ(narrowed->ToString(), "0,4-7");
   EXPECT_EQ(testing::ReadText(Directory("pod/c") / "cpuset.cpus").substr(0, 5), "0,4-7");
 }
 
@@ -105,7 +113,9 @@ TEST_P(NarrowTest, SetThatTheKernelDoesNotApplyIsAnError) {
     EXPECT_EQ(Fault("0-3"), ErrorCode::kIo) << applied;
   }
   std::ofstream(Effective("pod/c")) << "2\n";  // a parent is narrower
-  EXPECT_TRUE(NarrowTo("0-3").ok());
+  const Result<CpuSet> narrowed = NarrowTo("0-3");
+  ASSERT_TRUE(narrowed.ok()) << narrowed.error().Text();
+  EXPECT_EQ(narrowed->ToString(), "2");
 }
 
 TEST_P(NarrowTest, FileThatCannotBeWrittenIsAnError) {

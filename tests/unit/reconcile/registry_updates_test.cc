@@ -187,6 +187,34 @@ TEST_F(RegistryUpdates, NarrowedContainerIsOnThoseCpusAndTheRecordIsOld) {
   EXPECT_EQ(AppliedTo("c"), "0-1");
 }
 
+TEST_F(RegistryUpdates, ExactUntilTheNextWriteOrCall) {
+  using std::chrono::steady_clock;
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
+  const auto before = steady_clock::now();
+  const auto read = before + std::chrono::milliseconds(1);
+  ASSERT_TRUE(BeginNarrow("0-3"));
+  EXPECT_TRUE(registry_.IsWritten("c"));
+  EXPECT_TRUE(registry_.EndNarrow("c", Cpus("0-3"), /*proved=*/true, read));
+  EXPECT_FALSE(registry_.IsWritten("c"));
+  EXPECT_EQ(registry_.ExactSince("c", before), Cpus("0-3"));
+  EXPECT_EQ(registry_.ExactSince("c", read), std::nullopt);  // a write at that time is open
+  EXPECT_EQ(registry_.ExactSince("d", before), std::nullopt);
+  ASSERT_TRUE(BeginNarrow("0-2"));
+  EXPECT_EQ(registry_.ExactSince("c", before), std::nullopt);
+  EXPECT_TRUE(EndNarrow("0-2"));
+  EXPECT_EQ(registry_.ExactSince("c", before), std::nullopt);  // fewer CPUs are applied
+  ASSERT_TRUE(BeginNarrow("0-1"));
+  EXPECT_TRUE(registry_.EndNarrow("c", Cpus("0-1"), /*proved=*/true, read));
+  registry_.BeginApply("c", Cpus("0-7"));
+  EXPECT_EQ(registry_.ExactSince("c", before), std::nullopt);
+  registry_.EndApply("c", Cpus("0-7"), true);
+  EXPECT_EQ(registry_.ExactSince("c", before), std::nullopt);
+  ASSERT_TRUE(BeginNarrow("0-3"));
+  EXPECT_TRUE(registry_.EndNarrow("c", Cpus("0-3"), /*proved=*/true, read));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
+  EXPECT_EQ(registry_.ExactSince("c", before), std::nullopt);
+}
+
 // The set was planned before the container left CPU 2, on which an exclusive container has started.
 TEST_F(RegistryUpdates, WriteThatWouldGiveCpusDoesNotBegin) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
