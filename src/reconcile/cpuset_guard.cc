@@ -326,9 +326,7 @@ void CpusetGuard::FoundCorrect(const std::string& id, Guarded& container,
     registry_.FoundAsApplied(id);
   }
   container.correct = Clock::now();
-  if (systemd_.IsUncompared(id, *container.path)) {
-    systemd_.Found(SubjectOf(id, container), *container.path, assignment.cpuset);
-  }
+  systemd_.Found(SubjectOf(id, container), *container.path, assignment.cpuset);
   CheckConflictEnded(id, container);
   ReportCut(id, container, assignment, now);
 }

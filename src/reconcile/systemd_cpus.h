@@ -25,12 +25,6 @@ class SystemdCpus {
   // The container's cpuset was written to, or the container has ended.
   void Changed(const std::string& id) { recorded_.erase(id); }
 
-  // Whether the container's cgroup is a unit of systemd that was not compared since its last
-  // change. False: Found need not be called.
-  bool IsUncompared(const std::string& id, const std::string& path) const {
-    return !recorded_.contains(id) && cgroups_.SystemdUnit(path).has_value();
-  }
-
   // The container has the CPUs that were applied to it; `path`: its cgroup. The next call of
   // Correct compares them with systemd's, unless that was done since the last change.
   void Found(const Subject& container, const std::string& path, const CpuSet& cpus);

@@ -110,7 +110,7 @@ TEST_F(CpusetNarrowerTest, FewerCpusAreNotExact) {
   EXPECT_EQ(registry_.ExactSince("b", std::chrono::steady_clock::now()), std::nullopt);
 }
 
-// More than one thread narrows at a time. The queue has time for other tasks meanwhile.
+// Two threads narrow, and no pass ends before both have.
 TEST_F(CpusetNarrowerTest, ManyAreNarrowedInPassAfterPass) {
   std::map<std::string, KnownCgroup> known;
   std::vector<std::string> ids;
